@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * MAS: file data straight between NVMe storage and GPU VRAM.
+ *
+ * The one contract between the mxcd driver and user space. See
+ * Documentation/gpu/mxcd/mas.rst for the concepts behind it.
+ */
+#ifndef _UAPI_LINUX_MXCD_MAS_H
+#define _UAPI_LINUX_MXCD_MAS_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/**
+ * DOC: General rules
+ *
+ * /dev/mxcd_mas reaches every GPU, /dev/mxcd_mas<n> reaches GPU n alone. Each
+ * open file is a context of its own: the memory handles, file ids and
+ * completions of one context are not visible to another, and all of them go
+ * when the last descriptor of the context is closed.
+ *
+ * The same request, &struct mxcd_mas_req, is taken by ioctl(MXCD_MAS_TRANSFER)
+ * and by write(2). Its result, &struct mxcd_mas_comp, is returned in place by
+ * the ioctl or by read(2). A bad request spoils itself only: it is accepted and
+ * completes with a negative errno.
+ *
+ * Every structure has the same layout for 32-bit and 64-bit callers. Fields
+ * named out_* are written by the kernel on success and ignored on input.
+ * Fields named __reserved must be zero. Unknown flags are refused.
+ *
+ * Identifiers (memory handles and file ids) are numbers from 1 to
+ * %MXCD_MAS_ID_MAX. Wherever one is made, 0 lets the kernel choose and any other
+ * value asks for just that number.
+ *
+ * The ioctl numbers carry no size and no direction (_IO): the size travels in
+ * the first field of each structure, so a structure that grows keeps its
+ * number, and a new program meets an old kernel with a clear error. Errors:
+ *
+ *  - ENOTTY: the kernel does not know this ioctl.
+ *  - E2BIG: the structure is longer than the kernel knows and the part that it
+ *    does not know is not zero.
+ *  - EINVAL: the structure is too short, a flag is unknown, a reserved field is
+ *    not zero or a value is out of range.
+ *  - EFAULT: a pointer does not lead to memory of the caller.
+ *  - ENOENT: no such handle, file id or GPU in this context.
+ *  - EEXIST: the identifier asked for is taken.
+ *  - ENODEV: MAS is off for this GPU or the GPU is gone; mas_state in sysfs
+ *    tells why.
+ *  - ENOMEM: no host memory.
+ *  - ENOSPC: ALLOC only: not enough free VRAM.
+ */
+
+#define MXCD_MAS_VERSION	1
+#define MXCD_MAS_ID_MAX		0x7fffffU
+
+#define MXCD_MAS_IOC_TYPE	0xBC
+
+/* One number space; append only. */
+#define MXCD_MAS_QUERY		_IO(MXCD_MAS_IOC_TYPE, 0x00)
+#define MXCD_MAS_QUERY_GPU	_IO(MXCD_MAS_IOC_TYPE, 0x01)
+#define MXCD_MAS_QUERY_FILE	_IO(MXCD_MAS_IOC_TYPE, 0x02)
+#define MXCD_MAS_ALLOC		_IO(MXCD_MAS_IOC_TYPE, 0x03)
+#define MXCD_MAS_FREE		_IO(MXCD_MAS_IOC_TYPE, 0x04)
+#define MXCD_MAS_REGISTER	_IO(MXCD_MAS_IOC_TYPE, 0x05)
+#define MXCD_MAS_UNREGISTER	_IO(MXCD_MAS_IOC_TYPE, 0x06)
+#define MXCD_MAS_TRANSFER	_IO(MXCD_MAS_IOC_TYPE, 0x07)
+
+/**
+ * enum mxcd_mas_op - what a request does
+ * @MXCD_MAS_OP_READ: file to VRAM. Result: bytes moved, 0 at or past the end of
+ *	the file.
+ * @MXCD_MAS_OP_WRITE: VRAM to file. Result: bytes moved.
+ * @MXCD_MAS_OP_QUERY: ask for one number, see &enum mxcd_mas_key. Result: the
+ *	number.
+ * @MXCD_MAS_OP_ALLOC: as ioctl(MXCD_MAS_ALLOC). Result: the handle.
+ * @MXCD_MAS_OP_FREE: as ioctl(MXCD_MAS_FREE). Result: 0.
+ * @MXCD_MAS_OP_REGISTER: as ioctl(MXCD_MAS_REGISTER). Result: the file id.
+ * @MXCD_MAS_OP_UNREGISTER: as ioctl(MXCD_MAS_UNREGISTER). Result: 0.
+ *
+ * Any other operation completes with -EOPNOTSUPP. Operations other than READ
+ * and WRITE are carried out while they are submitted, in the order of
+ * submission, and have completed when the next request is looked at.
+ */
+enum mxcd_mas_op {
+	MXCD_MAS_OP_READ	= 1,
+	MXCD_MAS_OP_WRITE	= 2,
+	MXCD_MAS_OP_QUERY	= 3,
+	MXCD_MAS_OP_ALLOC	= 4,
+	MXCD_MAS_OP_FREE	= 5,
+	MXCD_MAS_OP_REGISTER	= 6,
+	MXCD_MAS_OP_UNREGISTER	= 7,
+};
+
+/**
+ * enum mxcd_mas_key - what a QUERY request asks for
+ * @MXCD_MAS_KEY_VERSION: version of this interface, %MXCD_MAS_VERSION
+ * @MXCD_MAS_KEY_FEATURES: bits, &enum mxcd_mas_feature
+ * @MXCD_MAS_KEY_GPUS: bit n is set when this context reaches GPU n
+ * @MXCD_MAS_KEY_GRANULE: VRAM is allocated in multiples of this, in bytes
+ * @MXCD_MAS_KEY_MAX_QUEUE: requests a context may have submitted and not yet
+ *	collected
+ * @MXCD_MAS_KEY_MAX_FILES: files this context may register (RLIMIT_NOFILE of
+ *	the caller)
+ * @MXCD_MAS_KEY_VRAM_SIZE: bytes of VRAM that MAS serves on GPU @arg
+ * @MXCD_MAS_KEY_VRAM_FREE: of these, bytes that are free
+ * @MXCD_MAS_KEY_HANDLE_SIZE: size of @handle in bytes
+ * @MXCD_MAS_KEY_HANDLE_MMAP: offset to pass to mmap(2) to map @handle
+ * @MXCD_MAS_KEY_FILE_READ_ALIGN: unit of a direct read from @file, in bytes; 0:
+ *	the file has no direct I/O
+ * @MXCD_MAS_KEY_FILE_WRITE_ALIGN: the same for a write
+ * @MXCD_MAS_KEY_FILE_MEM_ALIGN: alignment that the storage controller of @file
+ *	asks of memory, in bytes
+ * @MXCD_MAS_KEY_ROUTE_READ: route of an aligned read from @file to GPU @arg,
+ *	&enum mxcd_mas_route. The completion carries the reason as well.
+ * @MXCD_MAS_KEY_ROUTE_WRITE: the same for a write
+ */
+enum mxcd_mas_key {
+	MXCD_MAS_KEY_VERSION		= 1,
+	MXCD_MAS_KEY_FEATURES		= 2,
+	MXCD_MAS_KEY_GPUS		= 3,
+	MXCD_MAS_KEY_GRANULE		= 4,
+	MXCD_MAS_KEY_MAX_QUEUE		= 5,
+	MXCD_MAS_KEY_MAX_FILES		= 6,
+	MXCD_MAS_KEY_VRAM_SIZE		= 7,
+	MXCD_MAS_KEY_VRAM_FREE		= 8,
+	MXCD_MAS_KEY_HANDLE_SIZE	= 9,
+	MXCD_MAS_KEY_HANDLE_MMAP	= 10,
+	MXCD_MAS_KEY_FILE_READ_ALIGN	= 11,
+	MXCD_MAS_KEY_FILE_WRITE_ALIGN	= 12,
+	MXCD_MAS_KEY_FILE_MEM_ALIGN	= 13,
+	MXCD_MAS_KEY_ROUTE_READ		= 14,
+	MXCD_MAS_KEY_ROUTE_WRITE	= 15,
+};
+
+/**
+ * enum mxcd_mas_feature - what this kernel can do beyond the base
+ * @MXCD_MAS_FEATURE_SEGS: requests with a segment list are served
+ */
+enum mxcd_mas_feature {
+	MXCD_MAS_FEATURE_SEGS	= 1 << 0,
+};
+
+/**
+ * enum mxcd_mas_req_flags - flags of a request
+ * @MXCD_MAS_REQ_FD: READ, WRITE, QUERY: @file is a file descriptor of the
+ *	caller, not a file id. Not with write(2), which takes -EINVAL for it.
+ * @MXCD_MAS_REQ_P2P_ONLY: READ, WRITE: move nothing and complete with -EXDEV
+ *	if any byte would have to go by bounce. The reason is in the completion.
+ * @MXCD_MAS_REQ_BOUNCE: READ, WRITE: go by bounce even where p2p is possible.
+ * @MXCD_MAS_REQ_NOFLUSH: READ: collecting the completion need not order the
+ *	data before later accesses to the GPU (no read of the BAR).
+ */
+enum mxcd_mas_req_flags {
+	MXCD_MAS_REQ_FD		= 1 << 0,
+	MXCD_MAS_REQ_P2P_ONLY	= 1 << 1,
+	MXCD_MAS_REQ_BOUNCE	= 1 << 2,
+	MXCD_MAS_REQ_NOFLUSH	= 1 << 3,
+};
+
+/**
+ * struct mxcd_mas_seg - one piece of VRAM in a segment list
+ * @handle: memory handle
+ * @__reserved: must be zero
+ * @offset: first byte within the handle
+ * @length: bytes
+ */
+struct mxcd_mas_seg {
+	__u32 handle;
+	__u32 __reserved;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+};
+
+/**
+ * struct mxcd_mas_req - a request, 64 bytes
+ * @op: &enum mxcd_mas_op
+ * @key: QUERY: &enum mxcd_mas_key; otherwise zero
+ * @flags: &enum mxcd_mas_req_flags
+ * @file: READ, WRITE, QUERY, UNREGISTER: file id, or descriptor with
+ *	%MXCD_MAS_REQ_FD. REGISTER: file id wanted, 0: any.
+ * @handle: READ, WRITE, QUERY, FREE: memory handle. ALLOC: handle wanted,
+ *	0: any.
+ * @file_offset: READ, WRITE: first byte in the file; any value from 0 to
+ *	2^63 - 1
+ * @length: READ, WRITE: bytes to move; @file_offset + @length must not pass
+ *	2^63 - 1. ALLOC: bytes wanted.
+ * @mem_offset: READ, WRITE: first byte within the handle; @mem_offset + @length
+ *	must not pass its size
+ * @user_data: returned in the completion, never looked at
+ * @segs: address of an array of @nr_segs &struct mxcd_mas_seg that replaces
+ *	@handle and @mem_offset; only with %MXCD_MAS_FEATURE_SEGS, otherwise zero
+ * @nr_segs: number of segments; zero without a list
+ * @arg: ALLOC and the QUERY keys that name a GPU: index of the GPU. REGISTER: the
+ *	file descriptor.
+ *
+ * A field that an operation does not use must be zero. The request is copied
+ * when it is submitted; its memory may be reused as soon as the call returns.
+ */
+struct mxcd_mas_req {
+	__u16 op;
+	__u16 key;
+	__u32 flags;
+	__u32 file;
+	__u32 handle;
+	__aligned_u64 file_offset;
+	__aligned_u64 length;
+	__aligned_u64 mem_offset;
+	__aligned_u64 user_data;
+	__aligned_u64 segs;
+	__u32 nr_segs;
+	__u32 arg;
+};
+
+/**
+ * enum mxcd_mas_route - the way the data went; bits
+ * @MXCD_MAS_ROUTE_P2P: the storage controller moved data straight to or from
+ *	VRAM
+ * @MXCD_MAS_ROUTE_BOUNCE: data went through host RAM and was copied by the CPU
+ *
+ * Both bits are set where one part went either way. Neither is set where no
+ * byte was moved.
+ */
+enum mxcd_mas_route {
+	MXCD_MAS_ROUTE_P2P	= 1 << 0,
+	MXCD_MAS_ROUTE_BOUNCE	= 1 << 1,
+};
+
+/**
+ * enum mxcd_mas_reason - why data did not go p2p
+ * @MXCD_MAS_REASON_NONE: it did
+ * @MXCD_MAS_REASON_EDGE: start or end of the range is not a multiple of the
+ *	file's direct I/O unit, or the range meets the end of the file; only these
+ *	edges bounced
+ * @MXCD_MAS_REASON_MEM_ALIGN: file offset and memory offset do not agree modulo
+ *	the alignment that the disk asks of memory
+ * @MXCD_MAS_REASON_REQUESTED: %MXCD_MAS_REQ_BOUNCE
+ * @MXCD_MAS_REASON_APPEND: the file is open with O_APPEND
+ * @MXCD_MAS_REASON_NO_DIO: the file has no direct I/O here
+ * @MXCD_MAS_REASON_FS: the file system is none that is known to hand VRAM to the
+ *	disk unchanged
+ * @MXCD_MAS_REASON_STACKED: the block device is not a plain NVMe namespace or a
+ *	partition of one (dm, md, loop, multipath head, other kinds of disk)
+ * @MXCD_MAS_REASON_REALTIME: the data is on an xfs realtime device
+ * @MXCD_MAS_REASON_IOMMU: an IOMMU translates for the storage controller and no
+ *	host bridge known to route peer traffic is between it and the GPU
+ * @MXCD_MAS_REASON_HOST_BRIDGE: no common switch, and the host bridge is not
+ *	known to route peer traffic
+ * @MXCD_MAS_REASON_DMA_MASK: the storage controller cannot address the VRAM
+ * @MXCD_MAS_REASON_SWIOTLB: the kernel bounces all DMA of the controller
+ * @MXCD_MAS_REASON_ENCRYPTED: memory of this machine is encrypted
+ * @MXCD_MAS_REASON_FELL_BACK: the file system gave up direct I/O by itself
+ */
+enum mxcd_mas_reason {
+	MXCD_MAS_REASON_NONE		= 0,
+	MXCD_MAS_REASON_EDGE		= 1,
+	MXCD_MAS_REASON_MEM_ALIGN	= 2,
+	MXCD_MAS_REASON_REQUESTED	= 3,
+	MXCD_MAS_REASON_APPEND		= 4,
+	MXCD_MAS_REASON_NO_DIO		= 5,
+	MXCD_MAS_REASON_FS		= 6,
+	MXCD_MAS_REASON_STACKED		= 7,
+	MXCD_MAS_REASON_REALTIME	= 8,
+	MXCD_MAS_REASON_IOMMU		= 9,
+	MXCD_MAS_REASON_HOST_BRIDGE	= 10,
+	MXCD_MAS_REASON_DMA_MASK	= 11,
+	MXCD_MAS_REASON_SWIOTLB		= 12,
+	MXCD_MAS_REASON_ENCRYPTED	= 13,
+	MXCD_MAS_REASON_FELL_BACK	= 14,
+};
+
+/**
+ * struct mxcd_mas_comp - the result of a request, 32 bytes
+ * @user_data: as in the request
+ * @result: bytes moved, number asked for or identifier made; negative errno on
+ *	failure. A transfer that fails after some bytes returns the bytes: like
+ *	pread(2), the next one meets the error.
+ * @p2p_bytes: of the bytes moved, those that went p2p
+ * @route: &enum mxcd_mas_route
+ * @reason: &enum mxcd_mas_reason of the first byte that did not go p2p
+ * @__reserved: zero
+ */
+struct mxcd_mas_comp {
+	__aligned_u64 user_data;
+	__s64 result;
+	__aligned_u64 p2p_bytes;
+	__u16 route;
+	__u16 reason;
+	__u32 __reserved;
+};
+
+/**
+ * struct mxcd_mas_query - ioctl(MXCD_MAS_QUERY)
+ * @size: sizeof(struct mxcd_mas_query)
+ * @flags: must be zero
+ * @out_version: %MXCD_MAS_VERSION
+ * @out_granule: VRAM is allocated in multiples of this, in bytes
+ * @out_features: bits, &enum mxcd_mas_feature
+ * @out_gpus: bit n is set when this context reaches GPU n
+ * @out_max_queue: requests a context may have submitted and not yet collected
+ * @out_max_files: files this context may register (RLIMIT_NOFILE of the caller)
+ *
+ * What this kernel and this context offer.
+ */
+struct mxcd_mas_query {
+	__u32 size;
+	__u32 flags;
+	__u32 out_version;
+	__u32 out_granule;
+	__aligned_u64 out_features;
+	__aligned_u64 out_gpus;
+	__u32 out_max_queue;
+	__u32 out_max_files;
+};
+
+/**
+ * struct mxcd_mas_query_gpu - ioctl(MXCD_MAS_QUERY_GPU)
+ * @size: sizeof(struct mxcd_mas_query_gpu)
+ * @flags: must be zero
+ * @gpu: index of the GPU (mgpu_id in sysfs)
+ * @__reserved: must be zero
+ * @out_vram_size: bytes of VRAM that MAS serves
+ * @out_vram_free: of these, bytes that are free
+ * @out_domain: PCI domain
+ * @out_bdf: PCI bus << 8 | device << 3 | function
+ * @out_vendor: PCI vendor id
+ * @out_device: PCI device id
+ *
+ * One GPU.
+ */
+struct mxcd_mas_query_gpu {
+	__u32 size;
+	__u32 flags;
+	__u32 gpu;
+	__u32 __reserved;
+	__aligned_u64 out_vram_size;
+	__aligned_u64 out_vram_free;
+	__u32 out_domain;
+	__u32 out_bdf;
+	__u32 out_vendor;
+	__u32 out_device;
+};
+
+/**
+ * struct mxcd_mas_query_file - ioctl(MXCD_MAS_QUERY_FILE)
+ * @size: sizeof(struct mxcd_mas_query_file)
+ * @flags: 0, or %MXCD_MAS_REQ_FD: @file is a file descriptor
+ * @file: file id
+ * @gpu: index of the GPU
+ * @out_route_read: route of an aligned read, &enum mxcd_mas_route
+ * @out_reason_read: &enum mxcd_mas_reason
+ * @out_route_write: the same for a write
+ * @out_reason_write: &enum mxcd_mas_reason
+ * @out_read_align: unit of a direct read, in bytes; 0: no direct I/O
+ * @out_write_align: unit of a direct write, in bytes; 0: no direct I/O
+ * @out_mem_align: alignment that the disk asks of memory, in bytes
+ * @__reserved: must be zero
+ *
+ * What to expect of transfers between a file and a GPU. Requests that do not
+ * keep to the alignments are served as well; parts of them bounce.
+ */
+struct mxcd_mas_query_file {
+	__u32 size;
+	__u32 flags;
+	__u32 file;
+	__u32 gpu;
+	__u32 out_route_read;
+	__u32 out_reason_read;
+	__u32 out_route_write;
+	__u32 out_reason_write;
+	__u32 out_read_align;
+	__u32 out_write_align;
+	__u32 out_mem_align;
+	__u32 __reserved;
+};
+
+/**
+ * struct mxcd_mas_alloc - ioctl(MXCD_MAS_ALLOC)
+ * @size: sizeof(struct mxcd_mas_alloc)
+ * @flags: must be zero
+ * @gpu: index of the GPU
+ * @handle: in: handle wanted, 0: any; out: the handle
+ * @length: in: bytes wanted, at least 1; out: bytes allocated, a multiple of the
+ *	granule
+ * @out_mmap_offset: offset to pass to mmap(2) on the same descriptor
+ * @out_extents: physically contiguous pieces that the memory is made of
+ * @__reserved: must be zero
+ *
+ * Allocate VRAM. It reads as zeros. -ENOSPC: not enough free VRAM; nothing was
+ * allocated. -EINTR: the caller was killed meanwhile.
+ */
+struct mxcd_mas_alloc {
+	__u32 size;
+	__u32 flags;
+	__u32 gpu;
+	__u32 handle;
+	__aligned_u64 length;
+	__aligned_u64 out_mmap_offset;
+	__u32 out_extents;
+	__u32 __reserved;
+};
+
+/**
+ * struct mxcd_mas_free - ioctl(MXCD_MAS_FREE)
+ * @size: sizeof(struct mxcd_mas_free)
+ * @handle: the handle
+ *
+ * Give a handle up; its number is free at once. The VRAM behind it is reused
+ * when the last transfer in flight and the last mapping of it are gone.
+ */
+struct mxcd_mas_free {
+	__u32 size;
+	__u32 handle;
+};
+
+/**
+ * struct mxcd_mas_register - ioctl(MXCD_MAS_REGISTER)
+ * @size: sizeof(struct mxcd_mas_register)
+ * @flags: must be zero
+ * @fd: descriptor of a regular file or block device
+ * @file: in: file id wanted, 0: any; out: the file id
+ *
+ * Make a file known to this context. The descriptor may be closed afterwards.
+ * -EBADF: no such descriptor, or one opened with O_PATH. -EINVAL: neither a
+ * regular file nor a block device. -EOPNOTSUPP: the file is on a DAX file
+ * system or cannot be read or written by iterator. -EMFILE: as many files are
+ * registered as the caller may have open (RLIMIT_NOFILE).
+ */
+struct mxcd_mas_register {
+	__u32 size;
+	__u32 flags;
+	__s32 fd;
+	__u32 file;
+};
+
+/**
+ * struct mxcd_mas_unregister - ioctl(MXCD_MAS_UNREGISTER)
+ * @size: sizeof(struct mxcd_mas_unregister)
+ * @file: the file id
+ *
+ * Forget a file; its number is free at once. Transfers in flight go on.
+ */
+struct mxcd_mas_unregister {
+	__u32 size;
+	__u32 file;
+};
+
+/**
+ * struct mxcd_mas_transfer - ioctl(MXCD_MAS_TRANSFER)
+ * @size: sizeof(struct mxcd_mas_transfer)
+ * @flags: must be zero
+ * @reqs: address of an array of @nr &struct mxcd_mas_req
+ * @comps: address of an array of @nr &struct mxcd_mas_comp, or 0: results come
+ *	by read(2)
+ * @nr: number of requests, at least 1
+ * @min_nr: return when so many have completed, at most @nr; with @comps only
+ * @timeout_ns: wait no longer than this, in nanoseconds; 0: no limit
+ * @out_submitted: requests taken, from the first; the rest was not looked at
+ * @out_completed: of these, requests whose result is in @comps
+ *
+ * Submit requests and, if asked, wait for their results. The call returns 0 as
+ * soon as one request was taken. Entry i of @comps belongs to request i. A
+ * request that had not completed when the call returned, because fewer were
+ * waited for, the time was over or a signal arrived, has the result
+ * -EINPROGRESS there; its completion comes by read(2). The queue holds at most
+ * out_max_queue requests (&struct mxcd_mas_query): when it is full, fewer are
+ * taken, and when not even one fits the call waits until one does or, with
+ * O_NONBLOCK, fails with -EAGAIN. With O_NONBLOCK submission does not wait for a
+ * disk. Submission ends early where a request cannot be read (-EFAULT if it is
+ * the first).
+ */
+struct mxcd_mas_transfer {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 reqs;
+	__aligned_u64 comps;
+	__u32 nr;
+	__u32 min_nr;
+	__aligned_u64 timeout_ns;
+	__u32 out_submitted;
+	__u32 out_completed;
+};
+
+#endif /* _UAPI_LINUX_MXCD_MAS_H */
