@@ -137,7 +137,7 @@ static void mas_io_run(struct mas_req *req, unsigned int how)
 {
 	ssize_t ret;
 
-	while (mas_piece_next(req)) {
+	while (!mxcd_gpu_gone(req->gpu) && mas_piece_next(req)) {
 		if (mas_io_must_punt(req, how)) {
 			mas_io_punt(req);
 			return;
@@ -150,7 +150,7 @@ static void mas_io_run(struct mas_req *req, unsigned int how)
 			mas_io_punt(req);
 			return;
 		}
-		if (!mas_io_account(req, ret) || mxcd_gpu_gone(req->gpu))
+		if (!mas_io_account(req, ret))
 			break;
 	}
 
