@@ -35,6 +35,9 @@ struct vm_area_struct;
 /* Requests a context may have submitted and not yet collected. */
 #define MAS_MAX_QUEUE	16384
 
+/* Segments of one request. */
+#define MAS_MAX_SEGS	65536
+
 /* A handle is mapped at its number times this: 1 TiB. */
 #define MAS_MMAP_SHIFT	40
 
@@ -89,6 +92,21 @@ struct mas_batch {
 };
 
 /**
+ * struct mas_view - a row of extents
+ * @bvecs: the extents, each at most 1 GiB
+ * @starts: offset of each
+ * @nr_bvecs: number of them
+ * @borders: the addresses at which extents meet, ored together: tells what all
+ *	of them are multiples of
+ */
+struct mas_view {
+	const struct bio_vec *bvecs;
+	const u64 *starts;
+	unsigned int nr_bvecs;
+	u64 borders;
+};
+
+/**
  * struct mas_mem - VRAM behind a memory handle
  * @ref: the context's handle, each request in flight, each mapping
  * @gpu: where it is; a reference is held
@@ -98,6 +116,7 @@ struct mas_batch {
  * @bvecs: the extents, each at most 1 GiB; used under the GPU's gate only
  * @nr_bvecs: number of them
  * @starts: offset of each extent within the handle
+ * @view: both of them, as requests use them
  * @free_work: frees it when the last reference goes where one may not sleep
  * @rcu: look-ups may still read @ref
  */
@@ -109,6 +128,7 @@ struct mas_mem {
 	struct bio_vec *bvecs;
 	unsigned int nr_bvecs;
 	u64 *starts;
+	struct mas_view view;
 	struct work_struct free_work;
 	struct rcu_head rcu;
 };
@@ -152,7 +172,8 @@ struct mas_route {
 	u16 reason;
 };
 
-struct mas_req;	/* mas_io.h */
+struct mas_req;		/* mas_io.h */
+struct mas_segs;	/* mas_view.c */
 
 extern struct workqueue_struct *mas_wq;
 
@@ -186,12 +207,20 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle);
 struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle);
 void mas_mem_put(struct mas_mem *mem);
 void mas_mem_put_sync(struct mas_mem *mem);
-void mas_mem_iter(struct mas_mem *mem, u64 offset, size_t len,
-		  unsigned int dir, struct iov_iter *iter);
-bool mas_mem_fits(struct mas_mem *mem, u64 offset, u64 len, u32 align,
-		  u32 seg_align);
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
 void mas_mem_revoke_all(struct mxcd_gpu *gpu);
+
+/* mas_view.c */
+void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
+		   unsigned int dir, struct iov_iter *iter);
+bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
+		   u32 seg_align);
+unsigned long mas_view_page(const struct mas_view *view, u64 offset,
+			    unsigned long *contig);
+struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
+struct mxcd_gpu *mas_segs_gpu(const struct mas_segs *segs);
+const struct mas_view *mas_segs_view(struct mas_segs *segs);
+void mas_segs_put(struct mas_segs *segs);
 
 /* mas_file.c */
 int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);

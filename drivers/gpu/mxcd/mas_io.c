@@ -80,6 +80,7 @@ static void mas_io_finish(struct mas_req *req)
 
 	if (req->mem)
 		mas_mem_put(req->mem);
+	mas_segs_put(req->segs);
 	if (req->file)
 		mas_file_put(req->file);
 	if (req->cred)

@@ -27,7 +27,9 @@ enum mas_piece {
  * @batch: whose submitter waits for it, or NULL; under mas_ctx::lock
  * @ctx: the context; cannot go while this is in flight
  * @file: the file, a reference is held; NULL for control operations
- * @mem: the VRAM, a reference is held; NULL for control operations
+ * @mem: the handle, a reference is held; NULL with a segment list
+ * @segs: the segment list, or NULL
+ * @view: the VRAM
  * @gpu: the GPU, its gate is held; NULL for control operations
  * @cred: the submitter's, where a work item may need them
  * @work: continues the transfer where that may sleep
@@ -37,7 +39,7 @@ enum mas_piece {
  * @write: VRAM to file
  * @edge_direct: move edges by MAS_PIECE_EDGE
  * @pos: first byte in the file
- * @mem_offset: first byte in the handle
+ * @mem_offset: first byte in @view
  * @len: bytes to move; for a read that may go p2p, not beyond the end of the file
  * @body_start: file offset where the direct part begins
  * @body_end: where it ends; @body_start if there is none
@@ -62,6 +64,8 @@ struct mas_req {
 	struct mas_ctx *ctx;
 	struct mas_file *file;
 	struct mas_mem *mem;
+	struct mas_segs *segs;
+	const struct mas_view *view;
 	struct mxcd_gpu *gpu;
 	const struct cred *cred;
 	struct work_struct work;

@@ -57,8 +57,8 @@ static ssize_t mas_vfs_iter(struct mas_req *req, struct kiocb *iocb, struct iov_
 
 static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
 {
-	mas_mem_iter(req->mem, req->mem_offset + req->done, len,
-		     req->write ? ITER_SOURCE : ITER_DEST, iter);
+	mas_view_iter(req->view, req->mem_offset + req->done, len,
+		      req->write ? ITER_SOURCE : ITER_DEST, iter);
 }
 
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */

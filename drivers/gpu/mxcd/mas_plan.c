@@ -77,8 +77,8 @@ int mas_req_check(const struct mxcd_mas_req *args, unsigned int how)
 		return -EINVAL;
 	if (args->flags & MXCD_MAS_REQ_FD && how & MAS_IO_NO_FD)
 		return -EINVAL;
-	if (args->segs || args->nr_segs)
-		return mas_is_transfer(args) ? -EOPNOTSUPP : -EINVAL;
+	if ((args->segs || args->nr_segs) && !mas_is_transfer(args))
+		return -EINVAL;
 
 	return 0;
 }
@@ -87,7 +87,7 @@ static int mas_check_transfer(const struct mxcd_mas_req *args)
 {
 	u32 exclusive = MXCD_MAS_REQ_P2P_ONLY | MXCD_MAS_REQ_BOUNCE;
 
-	if ((args->flags & exclusive) == exclusive)
+	if ((args->flags & exclusive) == exclusive || !args->segs != !args->nr_segs)
 		return -EINVAL;
 	if (args->file_offset > LLONG_MAX || args->length > LLONG_MAX - args->file_offset)
 		return -EINVAL;
@@ -95,8 +95,7 @@ static int mas_check_transfer(const struct mxcd_mas_req *args)
 	return 0;
 }
 
-/* Find what a transfer names. */
-static int mas_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
+static int mas_resolve_file(struct mas_req *req, const struct mxcd_mas_req *args)
 {
 	struct mas_file *file;
 
@@ -111,21 +110,61 @@ static int mas_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
 	}
 	req->file = file;
 
-	if (!(file->file->f_mode & (req->write ? FMODE_WRITE : FMODE_READ)))
-		return -EBADF;
+	return file->file->f_mode & (req->write ? FMODE_WRITE : FMODE_READ) ? 0 : -EBADF;
+}
 
-	req->mem = mas_mem_get(req->ctx, args->handle);
-	if (!req->mem)
+static int mas_enter_gpu(struct mas_req *req, struct mxcd_gpu *gpu)
+{
+	if (!mxcd_gpu_tryenter(gpu))
+		return -ENODEV;
+
+	req->gpu = gpu;
+	return 0;
+}
+
+static int mas_resolve_segs(struct mas_req *req, const struct mxcd_mas_req *args)
+{
+	struct mas_segs *segs;
+	int ret;
+
+	segs = mas_segs_create(req->ctx, args);
+	if (IS_ERR(segs))
+		return PTR_ERR(segs);
+	req->segs = segs;
+
+	ret = mas_enter_gpu(req, mas_segs_gpu(segs));
+	if (ret)
+		return ret;
+
+	req->view = mas_segs_view(segs);
+	return req->view ? 0 : -ENOMEM;
+}
+
+static int mas_resolve_mem(struct mas_req *req, const struct mxcd_mas_req *args)
+{
+	struct mas_mem *mem;
+
+	mem = mas_mem_get(req->ctx, args->handle);
+	if (!mem)
 		return -ENOENT;
-	if (args->mem_offset > req->mem->size ||
-	    args->length > req->mem->size - args->mem_offset)
+	req->mem = mem;
+
+	if (args->mem_offset > mem->size || args->length > mem->size - args->mem_offset)
 		return -EINVAL;
 
-	if (!mxcd_gpu_tryenter(req->mem->gpu))
-		return -ENODEV;
-	req->gpu = req->mem->gpu;
+	req->view = &mem->view;
+	return mas_enter_gpu(req, mem->gpu);
+}
 
-	return 0;
+/* Find what a transfer names. */
+static int mas_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
+{
+	int ret = mas_resolve_file(req, args);
+
+	if (ret)
+		return ret;
+
+	return args->nr_segs ? mas_resolve_segs(req, args) : mas_resolve_mem(req, args);
 }
 
 static struct inode *mas_req_inode(struct mas_req *req)
@@ -188,8 +227,8 @@ static void mas_find_body(struct mas_req *req)
 	if (start >= end)
 		return;
 
-	if (!mas_mem_fits(req->mem, req->mem_offset + start - req->pos, end - start,
-			  file->mem_align, file->seg_align)) {
+	if (!mas_view_fits(req->view, req->mem_offset + start - req->pos, end - start,
+			   file->mem_align, file->seg_align)) {
 		req->bounce_reason = MXCD_MAS_REASON_MEM_ALIGN;
 		req->edge_direct = false;
 		return;
