@@ -28,6 +28,7 @@
 
 struct bio_vec;
 struct cred;
+struct eventfd_ctx;
 struct iov_iter;
 struct seq_file;
 struct vm_area_struct;
@@ -48,10 +49,11 @@ struct vm_area_struct;
  * @files: file id -> &struct mas_file
  * @nr_files: registered files, counted against RLIMIT_NOFILE
  * @lock: protects everything below, and the list a request is on; irqsave
- * @inflight: requests submitted and not complete that no batch waits for
- * @done: requests complete and not yet read
- * @nr_inflight: requests submitted and not complete, batches included
+ * @inflight: requests submitted and not complete, oldest first
+ * @done: requests complete, to be read
+ * @nr_inflight: length of @inflight
  * @nr_queued: @nr_inflight and those complete but not collected
+ * @eventfd: raised for each request that goes to @done, or NULL
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
  * @free_work: frees the context when that cannot be done by who is last
@@ -66,6 +68,7 @@ struct mas_ctx {
 	struct list_head done;
 	unsigned int nr_inflight;
 	unsigned int nr_queued;
+	struct eventfd_ctx *eventfd;
 	bool closed;
 	wait_queue_head_t wait;
 	struct work_struct free_work;
@@ -73,7 +76,6 @@ struct mas_ctx {
 
 /**
  * struct mas_batch - requests whose submitter waits for them
- * @pending: submitted, not complete
  * @done: complete
  * @nr_done: length of @done
  * @wake_at: wake the submitter when @nr_done reaches this
@@ -84,11 +86,32 @@ struct mas_ctx {
  * submitter leaves, whichever comes first.
  */
 struct mas_batch {
-	struct list_head pending;
 	struct list_head done;
 	unsigned int nr_done;
 	unsigned int wake_at;
 	wait_queue_head_t wait;
+};
+
+/**
+ * struct mas_submit - requests of one call, on their way in
+ * @ctx: the context
+ * @batch: the batch that they belong to, or NULL
+ * @how: MAS_IO_* flags
+ * @nr: requests taken so far
+ * @head: first I/O operation of a chain of links that is not complete yet
+ * @tail: last one
+ * @linked: the request before has MXCD_MAS_REQ_LINK
+ * @broken: a control operation of this chain has failed
+ */
+struct mas_submit {
+	struct mas_ctx *ctx;
+	struct mas_batch *batch;
+	unsigned int how;
+	unsigned int nr;
+	struct mas_req *head;
+	struct mas_req *tail;
+	bool linked;
+	bool broken;
 };
 
 /**
@@ -186,11 +209,7 @@ void mas_dev_zap(void);
 /* mas_ctx.c */
 struct mas_ctx *mas_ctx_create(u64 gpus);
 void mas_ctx_close(struct mas_ctx *ctx);
-int mas_ctx_reserve(struct mas_ctx *ctx, bool nowait);
-void mas_ctx_unreserve(struct mas_ctx *ctx);
-void mas_ctx_start(struct mas_ctx *ctx, struct mas_batch *batch,
-		   struct mas_req *req);
-void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req);
+int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd);
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 		     unsigned int max, bool nonblock);
 void mas_batch_init(struct mas_batch *batch);
@@ -248,11 +267,13 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 /* mas_io.c */
 int mas_io_init(void);
 void mas_io_exit(void);
-int mas_io_submit(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-		  struct mas_batch *batch, u32 index, unsigned int flags);
+void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
+		      struct mas_batch *batch, unsigned int how);
+int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args);
+void mas_submit_end(struct mas_submit *submit);
 void mas_io_free(struct mas_req *req);
 
-/* Flags of mas_io_submit() */
+/* How to submit */
 #define MAS_IO_NONBLOCK		BIT(0)	/* do not wait for a disk */
 #define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
 #define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */

@@ -226,6 +226,8 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 		return MAS_MAX_QUEUE;
 	case MXCD_MAS_KEY_MAX_FILES:
 		return mas_max_files();
+	case MXCD_MAS_KEY_MAX_SEGS:
+		return MAS_MAX_SEGS;
 	case MXCD_MAS_KEY_VRAM_SIZE:
 	case MXCD_MAS_KEY_VRAM_FREE:
 		return mas_key_gpu(ctx, args);
