@@ -3,7 +3,7 @@
  * Programs of this folder, for the Makefile:
  *
  *   TEST_GEN_PROGS: abi_test request_test file_test mem_test cred_test
- *                   transfer_test route_test queue_test
+ *                   transfer_test edge_test route_test queue_test
  *   the same with -m32: abi_test request_test file_test mem_test queue_test
  *   TEST_PROGS: sysfs_test.sh reload_test.sh examples_test.sh
  *   TEST_FILES: mas_tap.sh
@@ -286,10 +286,11 @@ TEST_F(abi, unknown_ioctl_is_ENOTTY)
 	unsigned int nr;
 
 	memset(self->pages, 0, MAS_PAGE);
-	for (nr = 0x08; nr < 0x100; nr++)
+	for (nr = 0x08; nr < 0x100; nr++) {
 		EXPECT_EQ(-ENOTTY, mas_ioctl(self->fd, _IO(MXCD_MAS_IOC_TYPE, nr),
 					     self->pages))
 			TH_LOG("number %#x", nr);
+	}
 	/* A size or a direction in the number makes it another one. */
 	EXPECT_EQ(-ENOTTY, mas_ioctl(self->fd,
 				     _IOWR(MXCD_MAS_IOC_TYPE, 0x03,

@@ -206,8 +206,9 @@ TEST_F(file, id_chosen_by_the_kernel_is_none_that_is_taken)
 {
 	int i, file;
 
-	for (i = 1; i <= 8; i++)
+	for (i = 1; i <= 8; i++) {
 		ASSERT_EQ(i, mas_register_id(self->fd, self->target, i));
+	}
 	for (i = 0; i < 8; i++) {
 		file = mas_register(self->fd, self->target);
 		EXPECT_LT(8, file);

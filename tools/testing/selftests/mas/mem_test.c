@@ -222,12 +222,13 @@ TEST_F(mem, mapping_past_the_handle_is_refused)
 	ASSERT_EQ(0, mas_alloc_id(self->fd, self->gpu, SMALL, 100, &mem));
 	ASSERT_EQ(SMALL, mem.length);
 	ASSERT_EQ(0, mas_alloc_id(self->fd, self->gpu, SMALL, 102, &next));
-	for (i = 0; i < ARRAY_SIZE(bad); i++)
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		EXPECT_EQ(MAP_FAILED,
 			  mmap(NULL, bad[i].length, PROT_READ | PROT_WRITE,
 			       MAP_SHARED, self->fd,
 			       mem.out_mmap_offset + bad[i].offset))
 			TH_LOG("row %u", i);
+	}
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, MAS_PAGE, PROT_READ, MAP_SHARED,
 				   self->fd, 0));
 	EXPECT_NE(MAP_FAILED, mas_map(self->fd, &mem));

@@ -453,9 +453,10 @@ TEST_F(device, read_with_too_little_room_is_EINVAL_and_loses_nothing)
 	unsigned int len;
 
 	ASSERT_EQ(64, write_reqs(self->fd, &self->query, 64));
-	for (len = 0; len < sizeof(comps[0]); len++)
+	for (len = 0; len < sizeof(comps[0]); len++) {
 		EXPECT_EQ(-EINVAL, read_comps(self->fd, comps, len))
 			TH_LOG("%u bytes", len);
+	}
 	EXPECT_EQ(32, read_comps(self->fd, comps, 63));
 	EXPECT_EQ(COOKIE, comps[0].user_data);
 	EXPECT_EQ(MXCD_MAS_VERSION, comps[0].result);

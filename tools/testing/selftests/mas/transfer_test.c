@@ -236,8 +236,9 @@ static void write_tiles(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, mas_ioctl(t->mas, MXCD_MAS_TRANSFER, &arg));
 	ASSERT_EQ(nr, arg.out_submitted);
 	ASSERT_EQ(nr, arg.out_completed);
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
 		EXPECT_EQ(comps[i].user_data, comps[i].result);
+	}
 }
 
 TEST_F_TIMEOUT(any, adjacent_odd_writes_in_flight_together_lose_nothing, 60)
