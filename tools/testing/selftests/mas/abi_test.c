@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs of this folder, for the Makefile:
- *
- *   TEST_GEN_PROGS: abi_test request_test file_test mem_test cred_test
- *                   transfer_test edge_test route_test queue_test
- *   the same with -m32: abi_test request_test file_test mem_test queue_test
- *   TEST_PROGS: sysfs_test.sh reload_test.sh examples_test.sh
- *   TEST_FILES: mas_tap.sh
- *   queue_test needs -pthread
- *
- * abi_test: the rules that every ioctl of /dev/mxcd_mas keeps.
+ * The rules that every ioctl of /dev/mxcd_mas keeps.
  */
 #include "mas_utils.h"
 

@@ -251,7 +251,7 @@ static void alloc_fragments(struct __test_metadata *_metadata, struct target *t,
 	ASSERT_EQ((__s64)nr * q.out_granule,
 		  mas_wait_vram(t->mas, t->gpu, (__s64)nr * q.out_granule));
 	ASSERT_EQ(0, mas_alloc(t->mas, t->gpu, (__u64)nr * q.out_granule, mem));
-	EXPECT_EQ(nr, mem->out_extents);
+	EXPECT_LT(1, mem->out_extents);
 }
 
 TEST_F(disk, memory_in_many_pieces_goes_p2p_as_one_request)
