@@ -141,6 +141,7 @@ TEST_F(disk, memory_out_of_step_with_the_file_bounces)
 	struct mxcd_mas_comp comp;
 	__u32 r;
 
+	ASSERT_NE(0, align);
 	for (r = 0; r < 8; r++) {
 		comp = check_read(_metadata, t, 8192, 65536, GUARD + r, 0);
 		if (r % align)
