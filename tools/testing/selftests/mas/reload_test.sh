@@ -15,15 +15,6 @@ ROUNDS=${ROUNDS:-50}
 # Page tables and caches come and go; a GPU's struct pages alone are 4 MiB.
 DRIFT_KIB=16384
 
-bind_all()
-{
-	local gpu
-
-	for gpu in $MAS_GPUS; do
-		mas_bind "$gpu" || return
-	done
-}
-
 unbind_all()
 {
 	local gpu
@@ -86,7 +77,7 @@ load_and_unload()
 	local i
 
 	for ((i = 0; i < ROUNDS; i++)); do
-		mas_load && bind_all && rmmod mxcd || { note "round $i"; return 1; }
+		mas_load && mas_ready && rmmod mxcd || { note "round $i"; return 1; }
 	done
 }
 
@@ -95,7 +86,7 @@ load_and_unload_with_io()
 	local i
 
 	for ((i = 0; i < ROUNDS / 5; i++)); do
-		mas_load && bind_all && some_io && rmmod mxcd ||
+		mas_load && mas_ready && some_io && rmmod mxcd ||
 			{ note "round $i"; return 1; }
 	done
 }
@@ -105,7 +96,7 @@ bind_and_unbind_with_io()
 	local i
 
 	for ((i = 0; i < ROUNDS; i++)); do
-		bind_all && some_io && unbind_all || { note "round $i"; return 1; }
+		mas_ready && some_io && unbind_all || { note "round $i"; return 1; }
 	done
 }
 
@@ -120,7 +111,7 @@ unbind_with_an_open_context()
 	exec 3<>/dev/mxcd_mas
 	unbind_all || return
 	exec 3>&-
-	bind_all && some_io
+	mas_ready && some_io
 }
 
 unload_is_refused_while_a_context_is_open()
@@ -143,14 +134,14 @@ check "nothing of it is left" nothing_is_left
 check "memory is back" memory_is_back
 check "it does so with I/O in between" load_and_unload_with_io
 check "nothing of it is left after that" nothing_is_left
-mas_load && bind_all && some_io && unbind_all
+mas_load && mas_ready && some_io && unbind_all
 remember
 objects=$(slab_objects)
 check "GPUs bind and unbind $ROUNDS times with I/O in between" bind_and_unbind_with_io
 check "nothing is left of GPUs that are unbound" nothing_is_left
 check "memory is back after that" memory_is_back
 check "as many objects are in use as before" is objects "$objects" "$(slab_objects)"
-bind_all
+mas_ready
 check "GPUs unbind under an open context" unbind_with_an_open_context
 check "the driver stays while a context is open" unload_is_refused_while_a_context_is_open
 check "the driver unloads in the end" rmmod mxcd

@@ -302,12 +302,7 @@ vram_is_write_combining()
 
 load_with_mas_off()
 {
-	local gpu
-
-	rmmod mxcd && mas_load mas=0 || return
-	for gpu in $MAS_GPUS; do
-		mas_bind "$gpu" || return
-	done
+	rmmod mxcd && mas_load mas=0 && mas_ready
 }
 
 all_bound()
