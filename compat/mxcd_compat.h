@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Lets the sources, which are written for the newest kernel, be built for older
+ * ones. Force-included by the out-of-tree Makefile; not part of a kernel tree.
+ *
+ * What a kernel has is found out by compiling small programs (compat/probe.sh),
+ * which define MXCD_HAVE_*. Version numbers would not do: distribution kernels
+ * carry backports.
+ */
+#ifndef _MXCD_COMPAT_H
+#define _MXCD_COMPAT_H
+
+#include <linux/memremap.h>
+
+/* 6.17: struct fileattr became struct file_kattr. */
+#ifndef MXCD_HAVE_FILE_KATTR
+#define file_kattr fileattr
+#endif
+
+/*
+ * Up to 6.18 the kernel warns when the last reference to a GENERIC page goes and
+ * its pagemap has no page_free(). There is nothing to do then.
+ */
+#ifdef MXCD_HAVE_PAGE_FREE
+static inline void mxcd_compat_page_free(struct page *page)
+{
+}
+
+static const struct dev_pagemap_ops mxcd_compat_pagemap_ops __maybe_unused = {
+	.page_free = mxcd_compat_page_free,
+};
+
+static inline void *mxcd_compat_memremap_pages(struct device *dev, struct dev_pagemap *pgmap)
+{
+	pgmap->ops = &mxcd_compat_pagemap_ops;
+	return devm_memremap_pages(dev, pgmap);
+}
+
+#define devm_memremap_pages mxcd_compat_memremap_pages
+#endif
+
+#endif /* _MXCD_COMPAT_H */

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The MAS side of the driver: contexts, memory handles, files, requests.
+ *
+ * Data goes one way: mas_dev parses, mas_io resolves {file id -> mas_file,
+ * handle -> mas_mem} and asks mas_route, the VFS moves the data, the completion
+ * goes to the caller's queue in mas_ctx.
+ *
+ * Who holds what while DMA runs: a request holds its file, its memory handle
+ * and the gate of the GPU, and its context cannot be freed before it has
+ * completed. Closing a descriptor, freeing a handle or unregistering a file only
+ * drops the context's own reference.
+ */
+#ifndef _MAS_H
+#define _MAS_H
+
+#include <linux/bits.h>
+#include <linux/fs.h>
+#include <linux/list.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <uapi/linux/mxcd_mas.h>
+
+#include "mxcd.h"
+
+struct bio_vec;
+struct cred;
+struct iov_iter;
+struct seq_file;
+struct vm_area_struct;
+
+/* Requests a context may have submitted and not yet collected. */
+#define MAS_MAX_QUEUE	16384
+
+/* A handle is mapped at its number times this: 1 TiB. */
+#define MAS_MMAP_SHIFT	40
+
+/**
+ * struct mas_ctx - an open file of /dev/mxcd_mas*
+ * @gpus: bit n is set when this context may use GPU n
+ * @mems: handle -> &struct mas_mem
+ * @files: file id -> &struct mas_file
+ * @nr_files: registered files, counted against RLIMIT_NOFILE
+ * @lock: protects everything below, and the list a request is on; irqsave
+ * @inflight: requests submitted and not complete that no batch waits for
+ * @done: requests complete and not yet read
+ * @nr_inflight: requests submitted and not complete, batches included
+ * @nr_queued: @nr_inflight and those complete but not collected
+ * @closed: the descriptor is gone; the last request in flight frees the context
+ * @wait: for completions and for room in the queue
+ * @free_work: frees the context when that cannot be done by who is last
+ */
+struct mas_ctx {
+	u64 gpus;
+	struct xarray mems;
+	struct xarray files;
+	atomic_t nr_files;
+	spinlock_t lock; /* see above */
+	struct list_head inflight;
+	struct list_head done;
+	unsigned int nr_inflight;
+	unsigned int nr_queued;
+	bool closed;
+	wait_queue_head_t wait;
+	struct work_struct free_work;
+};
+
+/**
+ * struct mas_batch - requests whose submitter waits for them
+ * @pending: submitted, not complete
+ * @done: complete
+ * @nr_done: length of @done
+ * @wake_at: wake the submitter when @nr_done reaches this
+ * @wait: the submitter
+ *
+ * Lives on the stack of the submitter. Everything is protected by
+ * mas_ctx::lock. A request refers to its batch until it is complete or the
+ * submitter leaves, whichever comes first.
+ */
+struct mas_batch {
+	struct list_head pending;
+	struct list_head done;
+	unsigned int nr_done;
+	unsigned int wake_at;
+	wait_queue_head_t wait;
+};
+
+/**
+ * struct mas_mem - VRAM behind a memory handle
+ * @ref: the context's handle, each request in flight, each mapping
+ * @gpu: where it is; a reference is held
+ * @node: on mxcd_gpu::mems while @bvecs are allocated VRAM; off it once the GPU
+ *	was unbound. Protected by mxcd_gpu::lock.
+ * @size: bytes, a multiple of the granule
+ * @bvecs: the extents, each at most 1 GiB; used under the GPU's gate only
+ * @nr_bvecs: number of them
+ * @starts: offset of each extent within the handle
+ * @free_work: frees it when the last reference goes where one may not sleep
+ * @rcu: look-ups may still read @ref
+ */
+struct mas_mem {
+	refcount_t ref;
+	struct mxcd_gpu *gpu;
+	struct list_head node;
+	u64 size;
+	struct bio_vec *bvecs;
+	unsigned int nr_bvecs;
+	u64 *starts;
+	struct work_struct free_work;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct mas_file - a registered file
+ * @ref: the context's id and each request in flight
+ * @file: the file
+ * @pdev: the NVMe controller that the file's data is behind, a reference is
+ *	held; NULL when p2p is out of the question
+ * @reason: then why, &enum mxcd_mas_reason
+ * @read_align: unit of a direct read in bytes; 0: no direct I/O
+ * @write_align: unit of a direct write that shares no page with the page cache
+ * @mem_align: what the disk asks of memory addresses
+ * @seg_align: what the block layer asks of each but the last memory extent
+ * @routes: cached verdict for each GPU, see mas_route_get()
+ * @free_work: frees it when the last reference goes where one may not sleep
+ * @rcu: look-ups may still read @ref
+ */
+struct mas_file {
+	refcount_t ref;
+	struct file *file;
+	struct pci_dev *pdev;
+	u16 reason;
+	u32 read_align;
+	u32 write_align;
+	u32 mem_align;
+	u32 seg_align;
+	u64 routes[MXCD_MAX_GPUS];
+	struct work_struct free_work;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct mas_route - verdict for a GPU, a storage controller and a direction
+ * @route: %MXCD_MAS_ROUTE_P2P or %MXCD_MAS_ROUTE_BOUNCE
+ * @reason: why not p2p, &enum mxcd_mas_reason
+ */
+struct mas_route {
+	u16 route;
+	u16 reason;
+};
+
+struct mas_req;	/* mas_io.h */
+
+extern struct workqueue_struct *mas_wq;
+
+/* mas_dev.c */
+int mas_dev_init(void);
+void mas_dev_exit(void);
+int mas_dev_add(int index);
+void mas_dev_zap(void);
+
+/* mas_ctx.c */
+struct mas_ctx *mas_ctx_create(u64 gpus);
+void mas_ctx_close(struct mas_ctx *ctx);
+int mas_ctx_reserve(struct mas_ctx *ctx, bool nowait);
+void mas_ctx_unreserve(struct mas_ctx *ctx);
+void mas_ctx_start(struct mas_ctx *ctx, struct mas_batch *batch,
+		   struct mas_req *req);
+void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req);
+ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
+		     unsigned int max, bool nonblock);
+void mas_batch_init(struct mas_batch *batch);
+void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
+		    unsigned int min_nr, u64 timeout_ns);
+int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
+		      struct mxcd_mas_comp __user *comps, unsigned int nr);
+__poll_t mas_ctx_poll(struct mas_ctx *ctx);
+void mas_ctx_show(struct mas_ctx *ctx, struct seq_file *m);
+
+/* mas_mem.c */
+int mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args);
+int mas_mem_free(struct mas_ctx *ctx, u32 handle);
+struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle);
+void mas_mem_put(struct mas_mem *mem);
+void mas_mem_put_sync(struct mas_mem *mem);
+void mas_mem_iter(struct mas_mem *mem, u64 offset, size_t len,
+		  unsigned int dir, struct iov_iter *iter);
+bool mas_mem_fits(struct mas_mem *mem, u64 offset, u64 len, u32 align,
+		  u32 seg_align);
+int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
+void mas_mem_revoke_all(struct mxcd_gpu *gpu);
+
+/* mas_file.c */
+int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);
+int mas_file_unregister(struct mas_ctx *ctx, u32 id);
+struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
+struct mas_file *mas_file_get_fd(int fd);
+void mas_file_put(struct mas_file *file);
+
+/* mas_route.c */
+struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
+			       bool write);
+struct mas_route mas_route_eval(struct pci_dev *storage, struct mxcd_gpu *gpu,
+				bool write, int *distance);
+void mas_route_invalidate(void);
+const char *mas_route_reason(unsigned int reason);
+
+/* mas_query.c */
+int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args);
+int mas_query_gpu(struct mas_ctx *ctx, struct mxcd_mas_query_gpu *args);
+int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args);
+s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
+		  u16 *reason);
+
+/* mas_io.c */
+int mas_io_init(void);
+void mas_io_exit(void);
+int mas_io_submit(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
+		  struct mas_batch *batch, u32 index, unsigned int flags);
+void mas_io_free(struct mas_req *req);
+
+/* Flags of mas_io_submit() */
+#define MAS_IO_NONBLOCK		BIT(0)	/* do not wait for a disk */
+#define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
+#define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */
+#define MAS_IO_NO_FD		BIT(3)	/* files by id only */
+
+#endif /* _MAS_H */

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Registered files: what may be registered, what direct I/O on it needs, and
+ * which storage controller its data is behind.
+ *
+ * Direct I/O is believed only where the file system promises it through
+ * STATX_DIOALIGN, or where the file is a block device. That a file can be opened
+ * with O_DIRECT is no evidence: some file systems take it and copy through the
+ * page cache all the same.
+ */
+#include <linux/blkdev.h>
+#include <linux/file.h>
+#include <linux/fileattr.h>
+#include <linux/fs.h>
+#include <linux/pci.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/stat.h>
+
+#include "mas.h"
+
+static void mas_file_free(struct work_struct *work)
+{
+	struct mas_file *file = container_of(work, struct mas_file, free_work);
+
+	fput(file->file);
+	pci_dev_put(file->pdev);
+	kfree_rcu(file, rcu);
+}
+
+/**
+ * mas_file_put - drop a reference to a registered file
+ * @file: the file
+ *
+ * Context: any, hard interrupts too.
+ */
+void mas_file_put(struct mas_file *file)
+{
+	if (refcount_dec_and_test(&file->ref))
+		queue_work(mas_wq, &file->free_work);
+}
+
+/*
+ * The NVMe controller behind a block device, or NULL if it is anything but a
+ * plain namespace or a partition of one. Of the stacks, dm and md have no parent,
+ * and the head of a multipath namespace hangs off its subsystem.
+ */
+static struct pci_dev *nvme_controller(struct block_device *bdev)
+{
+	struct device *ctrl = disk_to_dev(bdev->bd_disk)->parent;
+
+	if (!ctrl || !ctrl->class || strcmp(ctrl->class->name, "nvme"))
+		return NULL;
+	if (!ctrl->parent || !dev_is_pci(ctrl->parent))
+		return NULL;
+
+	return to_pci_dev(ctrl->parent);
+}
+
+static bool is_realtime(struct file *file)
+{
+	struct file_kattr fa;
+
+	return vfs_fileattr_get(file->f_path.dentry, &fa) ||
+	       fa.fsx_xflags & FS_XFLAG_REALTIME;
+}
+
+/*
+ * The block device that holds the data of a regular file, on the file systems
+ * that are known to hand the pages of a direct request to it unchanged.
+ */
+static struct block_device *file_system_bdev(struct file *file, u16 *reason)
+{
+	struct super_block *sb = file_inode(file)->i_sb;
+	bool xfs = !strcmp(sb->s_type->name, "xfs");
+
+	if (!xfs && strcmp(sb->s_type->name, "ext4")) {
+		*reason = MXCD_MAS_REASON_FS;
+		return NULL;
+	}
+	if (xfs && is_realtime(file)) {
+		*reason = MXCD_MAS_REASON_REALTIME;
+		return NULL;
+	}
+
+	return sb->s_bdev;
+}
+
+/* What the file system promises; false if it promises no direct I/O. */
+static bool regular_alignment(struct mas_file *file)
+{
+	struct kstat stat;
+
+	if (vfs_getattr(&file->file->f_path, &stat, STATX_DIOALIGN, AT_STATX_SYNC_AS_STAT) ||
+	    !(stat.result_mask & STATX_DIOALIGN) || !stat.dio_offset_align)
+		return false;
+
+	file->read_align = stat.dio_offset_align;
+	file->mem_align = stat.dio_mem_align;
+	return true;
+}
+
+static void bdev_alignment(struct mas_file *file, struct block_device *bdev)
+{
+	file->read_align = bdev_logical_block_size(bdev);
+	file->mem_align = bdev_dma_alignment(bdev) + 1;
+}
+
+/*
+ * Fill in alignments and the storage controller. A write through the page cache
+ * dirties whole pages, so a direct write must not share one with it: the write-
+ * back of the one would undo the other.
+ */
+static void mas_file_inspect(struct mas_file *file)
+{
+	struct inode *inode = file->file->f_mapping->host;
+	struct block_device *bdev;
+
+	file->reason = MXCD_MAS_REASON_NO_DIO;
+	if (!(file->file->f_mode & FMODE_CAN_ODIRECT))
+		return;
+
+	if (S_ISBLK(inode->i_mode)) {
+		bdev = I_BDEV(inode);
+		bdev_alignment(file, bdev);
+	} else {
+		if (!regular_alignment(file))
+			return;
+		bdev = file_system_bdev(file->file, &file->reason);
+	}
+
+	file->write_align = max3((u32)PAGE_SIZE, (u32)i_blocksize(inode), file->read_align);
+	if (!bdev)
+		return;
+
+	file->seg_align = bdev_logical_block_size(bdev);
+	file->reason = MXCD_MAS_REASON_STACKED;
+	file->pdev = pci_dev_get(nvme_controller(bdev));
+}
+
+static int mas_file_check(struct file *file)
+{
+	struct inode *inode = file->f_mapping->host;
+
+	if (!S_ISREG(inode->i_mode) && !S_ISBLK(inode->i_mode))
+		return -EINVAL;
+	if (IS_DAX(inode) || !file->f_op->read_iter)
+		return -EOPNOTSUPP;
+
+	return 0;
+}
+
+/**
+ * mas_file_get_fd - look at a file by descriptor
+ * @fd: descriptor of the calling task
+ *
+ * Context: may sleep.
+ * Return: the file, to be given back by mas_file_put(), or -EBADF, -EINVAL
+ * (neither a regular file nor a block device), -EOPNOTSUPP (DAX) or -ENOMEM.
+ */
+struct mas_file *mas_file_get_fd(int fd)
+{
+	struct mas_file *file;
+	struct file *filp;
+	int ret;
+
+	filp = fget(fd);
+	if (!filp)
+		return ERR_PTR(-EBADF);
+
+	ret = mas_file_check(filp);
+	if (ret)
+		goto err_fput;
+
+	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	if (!file) {
+		ret = -ENOMEM;
+		goto err_fput;
+	}
+
+	refcount_set(&file->ref, 1);
+	file->file = filp;
+	INIT_WORK(&file->free_work, mas_file_free);
+	mas_file_inspect(file);
+	return file;
+
+err_fput:
+	fput(filp);
+	return ERR_PTR(ret);
+}
+
+static int mas_file_add_id(struct mas_ctx *ctx, struct mas_file *file, u32 *id)
+{
+	int ret;
+
+	if (!*id)
+		return xa_alloc(&ctx->files, id, file, XA_LIMIT(1, MXCD_MAS_ID_MAX),
+				GFP_KERNEL_ACCOUNT);
+	if (*id > MXCD_MAS_ID_MAX)
+		return -EINVAL;
+
+	ret = xa_insert(&ctx->files, *id, file, GFP_KERNEL_ACCOUNT);
+	return ret == -EBUSY ? -EEXIST : ret;
+}
+
+/**
+ * mas_file_register - make a file known to a context
+ * @ctx: the context
+ * @fd: descriptor of the calling task
+ * @id: in: id wanted, 0: any; out: the id
+ *
+ * Context: may sleep.
+ * Return: 0, an error of mas_file_get_fd(), -EMFILE (RLIMIT_NOFILE), -EEXIST (id
+ * taken) or -EINVAL (id out of range).
+ */
+int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
+{
+	struct mas_file *file;
+	int ret;
+
+	file = mas_file_get_fd(fd);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+
+	ret = -EMFILE;
+	if (atomic_inc_return(&ctx->nr_files) <= rlimit(RLIMIT_NOFILE))
+		ret = mas_file_add_id(ctx, file, id);
+	if (ret) {
+		atomic_dec(&ctx->nr_files);
+		mas_file_put(file);
+	}
+
+	return ret;
+}
+
+/**
+ * mas_file_unregister - forget a file
+ * @ctx: the context
+ * @id: the file's id
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOENT.
+ */
+int mas_file_unregister(struct mas_ctx *ctx, u32 id)
+{
+	struct mas_file *file = xa_erase(&ctx->files, id);
+
+	if (!file)
+		return -ENOENT;
+
+	atomic_dec(&ctx->nr_files);
+	mas_file_put(file);
+	return 0;
+}
+
+/**
+ * mas_file_get - find a registered file
+ * @ctx: the context
+ * @id: the file's id
+ *
+ * Context: any.
+ * Return: the file, to be given back by mas_file_put(), or NULL.
+ */
+struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id)
+{
+	struct mas_file *file;
+
+	rcu_read_lock();
+	file = xa_load(&ctx->files, id);
+	if (file && !refcount_inc_not_zero(&file->ref))
+		file = NULL;
+	rcu_read_unlock();
+
+	return file;
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory handles: VRAM that a context has allocated.
+ *
+ * A handle is referenced by the context, by each request in flight and by each
+ * mapping; the last of them gives the VRAM back. When the GPU is unbound its
+ * handles lose their VRAM at once (nothing is in flight then and all mappings
+ * are zapped) and live on as husks until their owners let go of them.
+ */
+#include <linux/bvec.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+
+#include "mas.h"
+
+/* Pages inserted by one page fault, at most. */
+#define MAS_FAULT_PAGES	512
+
+static void mas_mem_free_now(struct mas_mem *mem)
+{
+	struct mxcd_gpu *gpu = mem->gpu;
+
+	mutex_lock(&gpu->lock);
+	if (!list_empty(&mem->node)) {
+		list_del_init(&mem->node);
+		mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
+	}
+	mutex_unlock(&gpu->lock);
+
+	mxcd_gpu_put(gpu);
+	kvfree(mem->bvecs);
+	kvfree(mem->starts);
+	kfree_rcu(mem, rcu);
+}
+
+static void mas_mem_free_work(struct work_struct *work)
+{
+	mas_mem_free_now(container_of(work, struct mas_mem, free_work));
+}
+
+/**
+ * mas_mem_put - drop a reference to a handle
+ * @mem: the handle
+ *
+ * Context: any, hard interrupts too. If it is the last, the VRAM is given back
+ * a little later.
+ */
+void mas_mem_put(struct mas_mem *mem)
+{
+	if (refcount_dec_and_test(&mem->ref))
+		queue_work(mas_wq, &mem->free_work);
+}
+
+/**
+ * mas_mem_put_sync - drop a reference to a handle
+ * @mem: the handle
+ *
+ * Context: may sleep. If it is the last, the VRAM is free on return.
+ */
+void mas_mem_put_sync(struct mas_mem *mem)
+{
+	if (refcount_dec_and_test(&mem->ref))
+		mas_mem_free_now(mem);
+}
+
+static int mas_mem_index(struct mas_mem *mem)
+{
+	unsigned int i;
+	u64 start = 0;
+
+	mem->starts = kvmalloc_array(mem->nr_bvecs, sizeof(*mem->starts), GFP_KERNEL_ACCOUNT);
+	if (!mem->starts)
+		return -ENOMEM;
+
+	for (i = 0; i < mem->nr_bvecs; i++) {
+		mem->starts[i] = start;
+		start += mem->bvecs[i].bv_len;
+	}
+
+	return 0;
+}
+
+/* The gate of @gpu is held. */
+static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size)
+{
+	struct mas_mem *mem;
+	int ret;
+
+	mem = kzalloc(sizeof(*mem), GFP_KERNEL_ACCOUNT);
+	if (!mem)
+		return ERR_PTR(-ENOMEM);
+
+	refcount_set(&mem->ref, 1);
+	mem->gpu = gpu;
+	mem->size = size;
+	INIT_WORK(&mem->free_work, mas_mem_free_work);
+
+	ret = mxcd_vram_alloc(gpu, size, &mem->bvecs, &mem->nr_bvecs);
+	if (ret)
+		goto err_free;
+
+	ret = mxcd_vram_clear(mem->bvecs, mem->nr_bvecs);
+	if (!ret)
+		ret = mas_mem_index(mem);
+	if (ret)
+		goto err_vram;
+
+	kref_get(&gpu->ref);
+	mutex_lock(&gpu->lock);
+	list_add_tail(&mem->node, &gpu->mems);
+	mutex_unlock(&gpu->lock);
+	return mem;
+
+err_vram:
+	mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
+	kvfree(mem->bvecs);
+err_free:
+	kfree(mem);
+	return ERR_PTR(ret);
+}
+
+static int mas_mem_add_handle(struct mas_ctx *ctx, struct mas_mem *mem, u32 *handle)
+{
+	int ret;
+
+	if (!*handle)
+		return xa_alloc(&ctx->mems, handle, mem, XA_LIMIT(1, MXCD_MAS_ID_MAX),
+				GFP_KERNEL_ACCOUNT);
+
+	ret = xa_insert(&ctx->mems, *handle, mem, GFP_KERNEL_ACCOUNT);
+	return ret == -EBUSY ? -EEXIST : ret;
+}
+
+static int mas_mem_check(struct mas_ctx *ctx, const struct mxcd_mas_alloc *args)
+{
+	if (args->flags || args->__reserved || !args->length ||
+	    args->handle > MXCD_MAS_ID_MAX)
+		return -EINVAL;
+	if (args->gpu >= MXCD_MAX_GPUS || !(ctx->gpus & BIT_ULL(args->gpu)))
+		return -ENOENT;
+	if (args->handle && xa_load(&ctx->mems, args->handle))
+		return -EEXIST;
+
+	return 0;
+}
+
+static int mas_mem_alloc_on(struct mas_ctx *ctx, struct mxcd_gpu *gpu,
+			    struct mxcd_mas_alloc *args)
+{
+	struct mas_mem *mem;
+	int ret;
+
+	if (args->length > gpu->vram.size || args->length > 1ULL << MAS_MMAP_SHIFT)
+		return -ENOSPC;
+
+	mem = mas_mem_create(gpu, ALIGN(args->length, MXCD_GRANULE));
+	if (IS_ERR(mem))
+		return PTR_ERR(mem);
+
+	args->length = mem->size;
+	args->out_extents = mem->nr_bvecs;
+	ret = mas_mem_add_handle(ctx, mem, &args->handle);
+	if (ret) {
+		mas_mem_put_sync(mem);
+		return ret;
+	}
+
+	args->out_mmap_offset = (u64)args->handle << MAS_MMAP_SHIFT;
+	return 0;
+}
+
+/**
+ * mas_mem_alloc - ioctl(MXCD_MAS_ALLOC)
+ * @ctx: the context
+ * @args: in and out, &struct mxcd_mas_alloc
+ *
+ * Context: may sleep; killable while the VRAM is cleared.
+ * Return: 0 or an errno as documented there; then nothing is allocated.
+ */
+int mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
+{
+	struct mxcd_gpu *gpu;
+	int ret;
+
+	ret = mas_mem_check(ctx, args);
+	if (ret)
+		return ret;
+
+	gpu = mxcd_gpu_enter(args->gpu);
+	if (!gpu)
+		return -ENODEV;
+	ret = mas_mem_alloc_on(ctx, gpu, args);
+	mxcd_gpu_leave(gpu);
+
+	return ret;
+}
+
+/**
+ * mas_mem_free - ioctl(MXCD_MAS_FREE)
+ * @ctx: the context
+ * @handle: the handle
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOENT.
+ */
+int mas_mem_free(struct mas_ctx *ctx, u32 handle)
+{
+	struct mas_mem *mem = xa_erase(&ctx->mems, handle);
+
+	if (!mem)
+		return -ENOENT;
+
+	mas_mem_put_sync(mem);
+	return 0;
+}
+
+/**
+ * mas_mem_get - find a handle
+ * @ctx: the context
+ * @handle: the handle
+ *
+ * Context: any.
+ * Return: the handle, to be given back by mas_mem_put(), or NULL.
+ */
+struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle)
+{
+	struct mas_mem *mem;
+
+	rcu_read_lock();
+	mem = xa_load(&ctx->mems, handle);
+	if (mem && !refcount_inc_not_zero(&mem->ref))
+		mem = NULL;
+	rcu_read_unlock();
+
+	return mem;
+}
+
+/* The extent that @offset is in. */
+static unsigned int mas_mem_extent(struct mas_mem *mem, u64 offset)
+{
+	unsigned int lo = 0, hi = mem->nr_bvecs - 1, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo + 1) / 2;
+		if (mem->starts[mid] <= offset)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+
+	return lo;
+}
+
+/**
+ * mas_mem_iter - describe a slice of a handle
+ * @mem: the handle; the GPU's gate is held as long as @iter is used
+ * @offset: first byte
+ * @len: bytes, at least 1; @offset + @len is within the handle
+ * @dir: ITER_DEST to fill VRAM, ITER_SOURCE to read it
+ * @iter: set up to name just the slice, over the handle's own extents
+ *
+ * Context: any.
+ */
+void mas_mem_iter(struct mas_mem *mem, u64 offset, size_t len,
+		  unsigned int dir, struct iov_iter *iter)
+{
+	unsigned int first = mas_mem_extent(mem, offset);
+	unsigned int last = mas_mem_extent(mem, offset + len - 1);
+
+	/* The block layer keeps the number of segments in 16 bits: no surplus. */
+	iov_iter_bvec(iter, dir, mem->bvecs + first, last - first + 1, len);
+	iter->iov_offset = offset - mem->starts[first];
+}
+
+/**
+ * mas_mem_fits - may a slice be named to a disk as it lies in memory?
+ * @mem: the handle, the GPU's gate held
+ * @offset: first byte
+ * @len: bytes, at least 1
+ * @align: alignment that the disk asks of addresses, a power of two
+ * @seg_align: unit that the length of each extent but the last must be a
+ *	multiple of, a power of two
+ *
+ * Extents begin and end at multiples of the granule, so only the first one can
+ * be of an odd length.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool mas_mem_fits(struct mas_mem *mem, u64 offset, u64 len, u32 align,
+		  u32 seg_align)
+{
+	if (!IS_ALIGNED(offset, align))
+		return false;
+	if (IS_ALIGNED(offset, seg_align))
+		return true;
+
+	return mas_mem_extent(mem, offset) == mas_mem_extent(mem, offset + len - 1);
+}
+
+/**
+ * mas_mem_revoke_all - take the VRAM from all handles of a GPU
+ * @gpu: a GPU whose gate is drained and whose mappings are zapped
+ *
+ * Context: may sleep.
+ */
+void mas_mem_revoke_all(struct mxcd_gpu *gpu)
+{
+	struct mas_mem *mem, *next;
+
+	mutex_lock(&gpu->lock);
+	list_for_each_entry_safe(mem, next, &gpu->mems, node) {
+		list_del_init(&mem->node);
+		mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
+	}
+	mutex_unlock(&gpu->lock);
+}
+
+static void mas_vm_open(struct vm_area_struct *vma)
+{
+	struct mas_mem *mem = vma->vm_private_data;
+
+	refcount_inc(&mem->ref);
+}
+
+static void mas_vm_close(struct vm_area_struct *vma)
+{
+	mas_mem_put_sync(vma->vm_private_data);
+}
+
+/* Insert the page that is missing and those that follow in its extent. */
+static vm_fault_t mas_vm_insert(struct mas_mem *mem, struct vm_fault *vmf)
+{
+	u64 offset = (u64)vmf->pgoff << PAGE_SHIFT & (BIT_ULL(MAS_MMAP_SHIFT) - 1);
+	unsigned int extent = mas_mem_extent(mem, offset);
+	u64 skip = offset - mem->starts[extent];
+	unsigned long pfn = page_to_pfn(mem->bvecs[extent].bv_page) + PHYS_PFN(skip);
+	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE);
+	unsigned long n = min3(PHYS_PFN(mem->bvecs[extent].bv_len - skip),
+			       PHYS_PFN(vmf->vma->vm_end - addr),
+			       (unsigned long)MAS_FAULT_PAGES);
+	vm_fault_t ret, first = VM_FAULT_NOPAGE;
+	unsigned long i;
+
+	for (i = 0; i < n; i++) {
+		ret = vmf_insert_pfn(vmf->vma, addr + i * PAGE_SIZE, pfn + i);
+		if (!i)
+			first = ret;
+		if (ret != VM_FAULT_NOPAGE)
+			break;
+	}
+
+	return first;
+}
+
+static vm_fault_t mas_vm_fault(struct vm_fault *vmf)
+{
+	struct mas_mem *mem = vmf->vma->vm_private_data;
+	vm_fault_t ret;
+
+	/* Unbind zaps all mappings after it has closed the gate. */
+	if (!mxcd_gpu_tryenter(mem->gpu))
+		return VM_FAULT_SIGBUS;
+	ret = mas_vm_insert(mem, vmf);
+	mxcd_gpu_leave(mem->gpu);
+
+	return ret;
+}
+
+static const struct vm_operations_struct mas_vm_ops = {
+	.open	= mas_vm_open,
+	.close	= mas_vm_close,
+	.fault	= mas_vm_fault,
+};
+
+/**
+ * mas_mem_mmap - map a handle
+ * @ctx: the context
+ * @vma: the mapping; its offset names the handle, see MAS_MMAP_SHIFT
+ *
+ * The CPU's view only: VM_PFNMAP, write-combining. Direct I/O of other programs
+ * cannot name it.
+ *
+ * Context: may sleep; mmap_lock is held for writing.
+ * Return: 0, -EINVAL (private mapping, range beyond the handle) or -ENOENT.
+ */
+int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
+{
+	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
+	u64 start = offset & (BIT_ULL(MAS_MMAP_SHIFT) - 1);
+	u64 len = vma->vm_end - vma->vm_start;
+	struct mas_mem *mem;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+
+	mem = mas_mem_get(ctx, offset >> MAS_MMAP_SHIFT);
+	if (!mem)
+		return -ENOENT;
+
+	if (start > mem->size || len > mem->size - start) {
+		mas_mem_put_sync(mem);
+		return -EINVAL;
+	}
+
+	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	vma->vm_private_data = mem;
+	vma->vm_ops = &mas_vm_ops;
+	return 0;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a program can ask: by ioctl, a structure at a time, or by a request, one
+ * number at a time, for callers without ioctl.
+ */
+#include <linux/file.h>
+#include <linux/pci.h>
+#include <linux/sched/signal.h>
+
+#include "mas.h"
+
+static u64 mas_gpus(struct mas_ctx *ctx)
+{
+	return mxcd_gpus_enabled() & ctx->gpus;
+}
+
+static u32 mas_max_files(void)
+{
+	return min_t(u64, rlimit(RLIMIT_NOFILE), U32_MAX);
+}
+
+/* Enter a GPU that the context may name. */
+static struct mxcd_gpu *mas_gpu_enter(struct mas_ctx *ctx, u32 index)
+{
+	struct mxcd_gpu *gpu;
+
+	if (index >= MXCD_MAX_GPUS || !(ctx->gpus & BIT_ULL(index)))
+		return ERR_PTR(-ENOENT);
+
+	gpu = mxcd_gpu_enter(index);
+	return gpu ? gpu : ERR_PTR(-ENODEV);
+}
+
+static struct mas_file *mas_query_get_file(struct mas_ctx *ctx, u32 id, bool by_fd)
+{
+	struct mas_file *file;
+
+	if (by_fd)
+		return mas_file_get_fd(id);
+
+	file = mas_file_get(ctx, id);
+	return file ? file : ERR_PTR(-ENOENT);
+}
+
+/**
+ * mas_query - ioctl(MXCD_MAS_QUERY)
+ * @ctx: the context
+ * @args: in and out
+ *
+ * Context: any process.
+ * Return: 0 or -EINVAL.
+ */
+int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args)
+{
+	if (args->flags)
+		return -EINVAL;
+
+	args->out_version = MXCD_MAS_VERSION;
+	args->out_granule = MXCD_GRANULE;
+	args->out_features = 0;
+	args->out_gpus = mas_gpus(ctx);
+	args->out_max_queue = MAS_MAX_QUEUE;
+	args->out_max_files = mas_max_files();
+	return 0;
+}
+
+/**
+ * mas_query_gpu - ioctl(MXCD_MAS_QUERY_GPU)
+ * @ctx: the context
+ * @args: in and out
+ *
+ * Context: any process.
+ * Return: 0, -EINVAL, -ENOENT or -ENODEV.
+ */
+int mas_query_gpu(struct mas_ctx *ctx, struct mxcd_mas_query_gpu *args)
+{
+	struct mxcd_gpu *gpu;
+
+	if (args->flags || args->__reserved)
+		return -EINVAL;
+
+	gpu = mas_gpu_enter(ctx, args->gpu);
+	if (IS_ERR(gpu))
+		return PTR_ERR(gpu);
+
+	args->out_vram_size = gpu->vram.size;
+	args->out_vram_free = gpu->vram.size - mxcd_vram_used(gpu);
+	args->out_domain = pci_domain_nr(gpu->pdev->bus);
+	args->out_bdf = pci_dev_id(gpu->pdev);
+	args->out_vendor = gpu->pdev->vendor;
+	args->out_device = gpu->pdev->device;
+	mxcd_gpu_leave(gpu);
+
+	return 0;
+}
+
+static void mas_fill_file(struct mas_file *file, struct mxcd_gpu *gpu,
+			  struct mxcd_mas_query_file *args)
+{
+	struct mas_route read = mas_route_get(file, gpu, false);
+	struct mas_route write = mas_route_get(file, gpu, true);
+
+	args->out_route_read = read.route;
+	args->out_reason_read = read.reason;
+	args->out_route_write = write.route;
+	args->out_reason_write = write.reason;
+	args->out_read_align = file->read_align;
+	args->out_write_align = file->write_align;
+	args->out_mem_align = file->mem_align;
+}
+
+/**
+ * mas_query_file - ioctl(MXCD_MAS_QUERY_FILE)
+ * @ctx: the context
+ * @args: in and out
+ *
+ * Context: may sleep.
+ * Return: 0, -EINVAL, -ENOENT, -ENODEV or an error of mas_file_get_fd().
+ */
+int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args)
+{
+	struct mas_file *file;
+	struct mxcd_gpu *gpu;
+
+	if (args->flags & ~MXCD_MAS_REQ_FD || args->__reserved)
+		return -EINVAL;
+
+	gpu = mas_gpu_enter(ctx, args->gpu);
+	if (IS_ERR(gpu))
+		return PTR_ERR(gpu);
+
+	file = mas_query_get_file(ctx, args->file, args->flags & MXCD_MAS_REQ_FD);
+	if (!IS_ERR(file)) {
+		mas_fill_file(file, gpu, args);
+		mas_file_put(file);
+	}
+	mxcd_gpu_leave(gpu);
+
+	return PTR_ERR_OR_ZERO(file);
+}
+
+static s64 mas_key_gpu(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
+{
+	struct mxcd_mas_query_gpu gpu = { .gpu = args->arg };
+	int ret = mas_query_gpu(ctx, &gpu);
+
+	if (ret)
+		return ret;
+
+	return args->key == MXCD_MAS_KEY_VRAM_SIZE ? gpu.out_vram_size : gpu.out_vram_free;
+}
+
+static s64 mas_key_handle(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
+{
+	struct mas_mem *mem = mas_mem_get(ctx, args->handle);
+	s64 value;
+
+	if (!mem)
+		return -ENOENT;
+
+	value = args->key == MXCD_MAS_KEY_HANDLE_SIZE ? (s64)mem->size :
+							(s64)args->handle << MAS_MMAP_SHIFT;
+	mas_mem_put_sync(mem);
+	return value;
+}
+
+static s64 mas_key_align(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
+{
+	struct mas_file *file;
+	s64 value;
+
+	file = mas_query_get_file(ctx, args->file, args->flags & MXCD_MAS_REQ_FD);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+
+	if (args->key == MXCD_MAS_KEY_FILE_READ_ALIGN)
+		value = file->read_align;
+	else if (args->key == MXCD_MAS_KEY_FILE_WRITE_ALIGN)
+		value = file->write_align;
+	else
+		value = file->mem_align;
+	mas_file_put(file);
+
+	return value;
+}
+
+static s64 mas_key_route(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u16 *reason)
+{
+	struct mxcd_mas_query_file file = {
+		.flags	= args->flags,
+		.file	= args->file,
+		.gpu	= args->arg,
+	};
+	bool read = args->key == MXCD_MAS_KEY_ROUTE_READ;
+	int ret = mas_query_file(ctx, &file);
+
+	if (ret)
+		return ret;
+
+	*reason = read ? file.out_reason_read : file.out_reason_write;
+	return read ? file.out_route_read : file.out_route_write;
+}
+
+/**
+ * mas_query_key - answer a QUERY request
+ * @ctx: the context
+ * @args: the request
+ * @reason: set for the keys that ask for a route
+ *
+ * Context: may sleep.
+ * Return: the number asked for, or a negative errno; -EINVAL: no such key.
+ */
+s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
+		  u16 *reason)
+{
+	switch (args->key) {
+	case MXCD_MAS_KEY_VERSION:
+		return MXCD_MAS_VERSION;
+	case MXCD_MAS_KEY_FEATURES:
+		return 0;
+	case MXCD_MAS_KEY_GPUS:
+		return mas_gpus(ctx);
+	case MXCD_MAS_KEY_GRANULE:
+		return MXCD_GRANULE;
+	case MXCD_MAS_KEY_MAX_QUEUE:
+		return MAS_MAX_QUEUE;
+	case MXCD_MAS_KEY_MAX_FILES:
+		return mas_max_files();
+	case MXCD_MAS_KEY_VRAM_SIZE:
+	case MXCD_MAS_KEY_VRAM_FREE:
+		return mas_key_gpu(ctx, args);
+	case MXCD_MAS_KEY_HANDLE_SIZE:
+	case MXCD_MAS_KEY_HANDLE_MMAP:
+		return mas_key_handle(ctx, args);
+	case MXCD_MAS_KEY_FILE_READ_ALIGN:
+	case MXCD_MAS_KEY_FILE_WRITE_ALIGN:
+	case MXCD_MAS_KEY_FILE_MEM_ALIGN:
+		return mas_key_align(ctx, args);
+	case MXCD_MAS_KEY_ROUTE_READ:
+	case MXCD_MAS_KEY_ROUTE_WRITE:
+		return mas_key_route(ctx, args, reason);
+	default:
+		return -EINVAL;
+	}
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The GPU side of the driver: PCI function, VRAM, sysfs.
+ *
+ * Lock order, of the whole driver, outermost first:
+ *
+ *	mxcd_gpus_lock -> mxcd_gpu::lock
+ *
+ *	mxcd_gpus_lock -> mxcd_links_lock
+ *
+ * mas_ctx::lock is taken with interrupts off; inside it, only the locks of wait
+ * queues are. No mutex is taken on the I/O path.
+ */
+#ifndef _MXCD_H
+#define _MXCD_H
+
+#include <linux/bits.h>
+#include <linux/completion.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/memremap.h>
+#include <linux/mutex.h>
+#include <linux/percpu-refcount.h>
+#include <linux/types.h>
+
+struct bio_vec;
+struct gen_pool;
+struct mxcd_node;
+struct pci_dev;
+
+#define MXCD_NAME	"mxcd"
+
+/* Minor 0 is every GPU, minor n + 1 is GPU n; a u64 names a set of GPUs. */
+#define MXCD_MAX_GPUS	64
+
+/* VRAM is handed out in multiples of this (64 KiB). */
+#define MXCD_GRANULE_SHIFT	16
+#define MXCD_GRANULE		BIT(MXCD_GRANULE_SHIFT)
+
+/**
+ * struct mxcd_chip - what the driver knows about a kind of GPU
+ * @name: as printed in the log
+ * @bar: PCI BAR that VRAM is behind
+ * @head: bytes at the start of VRAM that are not ours (firmware)
+ * @tail: bytes at the end of VRAM that are not ours
+ */
+struct mxcd_chip {
+	const char *name;
+	int bar;
+	u64 head;
+	u64 tail;
+};
+
+/**
+ * struct mxcd_vram - the VRAM window of a GPU that MAS serves
+ * @pgmap: the ZONE_DEVICE registration
+ * @pool: free space, in physical addresses
+ * @va: the window in the kernel's direct map, write-combining
+ * @base: physical address of the window
+ * @size: bytes in the window; 0 while MAS is off
+ */
+struct mxcd_vram {
+	struct dev_pagemap pgmap;
+	struct gen_pool *pool;
+	void *va;
+	phys_addr_t base;
+	u64 size;
+};
+
+/**
+ * struct mxcd_gpu - a GPU that the driver is bound to
+ * @ref: memory handles outlive the binding; the last one frees this
+ * @pdev: the PCI function; not to be touched without @gate after unbind
+ * @chip: kind of GPU
+ * @index: mgpu_id, minor - 1; kept from bind to unbind
+ * @vram: what MAS serves
+ * @gate: held by whatever uses VRAM: each request, each allocation, each page
+ *	fault. Killed at unbind, when nothing new may start. Initialised only
+ *	where MAS is enabled.
+ * @drained: completed when @gate was killed and the last user is gone
+ * @lock: protects @mems and the extents of each memory handle on it
+ * @mems: memory handles of this GPU, &struct mas_mem
+ * @node: the GPU in sysfs
+ * @state: text of mas_state; written before the GPU is published and at unbind
+ */
+struct mxcd_gpu {
+	struct kref ref;
+	struct pci_dev *pdev;
+	const struct mxcd_chip *chip;
+	int index;
+	struct mxcd_vram vram;
+	struct percpu_ref gate;
+	struct completion drained;
+	struct mutex lock; /* see above */
+	struct list_head mems;
+	struct mxcd_node *node;
+	char state[160];
+};
+
+/* mxcd_drv.c */
+void mxcd_gpu_put(struct mxcd_gpu *gpu);
+struct mxcd_gpu *mxcd_gpu_enter(unsigned int index);
+bool mxcd_gpu_tryenter(struct mxcd_gpu *gpu);
+void mxcd_gpu_leave(struct mxcd_gpu *gpu);
+bool mxcd_gpu_gone(struct mxcd_gpu *gpu);
+u64 mxcd_gpus_enabled(void);
+
+/* mxcd_vram.c */
+int mxcd_vram_add(struct mxcd_gpu *gpu);
+void mxcd_vram_del(struct mxcd_gpu *gpu);
+int mxcd_vram_alloc(struct mxcd_gpu *gpu, u64 size, struct bio_vec **bvecs,
+		    unsigned int *nr_bvecs);
+void mxcd_vram_free(struct mxcd_gpu *gpu, struct bio_vec *bvecs,
+		    unsigned int nr_bvecs);
+int mxcd_vram_clear(const struct bio_vec *bvecs, unsigned int nr_bvecs);
+void mxcd_vram_flush(struct mxcd_gpu *gpu);
+u64 mxcd_vram_used(struct mxcd_gpu *gpu);
+
+/* mxcd_layout.c */
+int mxcd_layout_init(void);
+void mxcd_layout_exit(void);
+int mxcd_layout_add(struct mxcd_gpu *gpu);
+void mxcd_layout_del(struct mxcd_gpu *gpu);
+
+#endif /* _MXCD_H */

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * layout/nodes/<n>/storage_links/<BDF>: what to expect between a GPU and each
+ * storage controller of the machine.
+ *
+ * The directories follow the PCI bus: its notifier tells that a storage
+ * controller came or went, and a work item brings all GPUs up to date. The
+ * values are computed when they are read.
+ */
+#include <linux/device.h>
+#include <linux/kobject.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+
+#include "mas.h"
+#include "mxcd_layout.h"
+
+/**
+ * struct mxcd_link - a directory storage_links/<BDF>
+ * @kobj: the directory
+ * @gpu: the GPU, valid as long as the directory can be read
+ * @storage: the controller, a reference is held
+ * @node: on mxcd_node::links
+ * @seen: found on the bus by the look that is under way
+ */
+struct mxcd_link {
+	struct kobject kobj;
+	struct mxcd_gpu *gpu;
+	struct pci_dev *storage;
+	struct list_head node;
+	bool seen;
+};
+
+/* Protects mxcd_link_nodes and the links of each node on it. */
+static DEFINE_MUTEX(mxcd_links_lock);
+static LIST_HEAD(mxcd_link_nodes);
+
+static struct mxcd_link *to_link(struct kobject *kobj)
+{
+	return container_of(kobj, struct mxcd_link, kobj);
+}
+
+static ssize_t driver_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	struct device *dev = &to_link(kobj)->storage->dev;
+	ssize_t len;
+	int ret;
+
+	/* The driver's name goes with its module. */
+	ret = device_lock_interruptible(dev);
+	if (ret)
+		return ret;
+	len = sysfs_emit(buf, "%s\n", dev->driver ? dev->driver->name : "none");
+	device_unlock(dev);
+
+	return len;
+}
+
+static ssize_t distance_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	struct mxcd_link *link = to_link(kobj);
+	int distance;
+
+	mas_route_eval(link->storage, link->gpu, false, &distance);
+	return sysfs_emit(buf, "%d\n", distance);
+}
+
+static ssize_t link_route(struct mxcd_link *link, bool write, char *buf)
+{
+	struct mas_route route = mas_route_eval(link->storage, link->gpu, write, NULL);
+
+	return sysfs_emit(buf, "%s\n", route.route == MXCD_MAS_ROUTE_P2P ? "p2p" : "bounce");
+}
+
+static ssize_t route_read_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return link_route(to_link(kobj), false, buf);
+}
+
+static ssize_t route_write_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return link_route(to_link(kobj), true, buf);
+}
+
+static ssize_t reason_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	struct mxcd_link *link = to_link(kobj);
+	struct mas_route route = mas_route_eval(link->storage, link->gpu, false, NULL);
+
+	if (route.route == MXCD_MAS_ROUTE_P2P)
+		route = mas_route_eval(link->storage, link->gpu, true, NULL);
+
+	return sysfs_emit(buf, "%s\n", mas_route_reason(route.reason));
+}
+
+static struct kobj_attribute driver_attr = __ATTR_RO(driver);
+static struct kobj_attribute distance_attr = __ATTR_RO(distance);
+static struct kobj_attribute route_read_attr = __ATTR_RO(route_read);
+static struct kobj_attribute route_write_attr = __ATTR_RO(route_write);
+static struct kobj_attribute reason_attr = __ATTR_RO(reason);
+
+static struct attribute *link_attrs[] = {
+	&driver_attr.attr,
+	&distance_attr.attr,
+	&route_read_attr.attr,
+	&route_write_attr.attr,
+	&reason_attr.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(link);
+
+static void link_release(struct kobject *kobj)
+{
+	struct mxcd_link *link = to_link(kobj);
+
+	pci_dev_put(link->storage);
+	kfree(link);
+}
+
+static const struct kobj_type link_ktype = {
+	.release	= link_release,
+	.sysfs_ops	= &kobj_sysfs_ops,
+	.default_groups	= link_groups,
+};
+
+static bool is_storage(struct pci_dev *pdev)
+{
+	return pdev->class >> 16 == PCI_BASE_CLASS_STORAGE;
+}
+
+static int link_create(struct mxcd_node *node, struct pci_dev *storage)
+{
+	struct mxcd_link *link;
+	int ret;
+
+	link = kzalloc(sizeof(*link), GFP_KERNEL);
+	if (!link)
+		return -ENOMEM;
+
+	link->gpu = node->gpu;
+	link->storage = pci_dev_get(storage);
+	link->seen = true;
+
+	ret = kobject_init_and_add(&link->kobj, &link_ktype, node->links_dir, "%s",
+				   pci_name(storage));
+	if (ret) {
+		kobject_put(&link->kobj);
+		return ret;
+	}
+
+	list_add_tail(&link->node, &node->links);
+	return 0;
+}
+
+static void link_destroy(struct mxcd_link *link)
+{
+	list_del(&link->node);
+	kobject_del(&link->kobj);
+	kobject_put(&link->kobj);
+}
+
+static struct mxcd_link *link_find(struct mxcd_node *node, struct pci_dev *storage)
+{
+	struct mxcd_link *link;
+
+	list_for_each_entry(link, &node->links, node)
+		if (link->storage == storage)
+			return link;
+
+	return NULL;
+}
+
+/* Mark and sweep: one directory for each storage controller on the bus. */
+static int links_sync(struct mxcd_node *node)
+{
+	struct mxcd_link *link, *next;
+	struct pci_dev *pdev = NULL;
+	int err, ret = 0;
+
+	lockdep_assert_held(&mxcd_links_lock);
+
+	list_for_each_entry(link, &node->links, node)
+		link->seen = false;
+
+	for_each_pci_dev(pdev) {
+		if (!is_storage(pdev))
+			continue;
+		link = link_find(node, pdev);
+		if (link) {
+			link->seen = true;
+			continue;
+		}
+		err = link_create(node, pdev);
+		if (err)
+			ret = err;
+	}
+
+	list_for_each_entry_safe(link, next, &node->links, node)
+		if (!link->seen)
+			link_destroy(link);
+
+	return ret;
+}
+
+static void links_sync_all(struct work_struct *work)
+{
+	struct mxcd_node *node;
+
+	mutex_lock(&mxcd_links_lock);
+	list_for_each_entry(node, &mxcd_link_nodes, all)
+		if (links_sync(node))
+			pr_warn_ratelimited("mxcd: storage_links of GPU %d is incomplete\n",
+					    node->gpu->index);
+	mutex_unlock(&mxcd_links_lock);
+}
+
+static DECLARE_WORK(links_work, links_sync_all);
+
+static int links_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	struct pci_dev *pdev = to_pci_dev(data);
+
+	if (!is_storage(pdev))
+		return NOTIFY_DONE;
+
+	switch (action) {
+	case BUS_NOTIFY_ADD_DEVICE:
+	case BUS_NOTIFY_REMOVED_DEVICE:
+		queue_work(mas_wq, &links_work);
+		fallthrough;
+	case BUS_NOTIFY_BIND_DRIVER:
+	case BUS_NOTIFY_UNBOUND_DRIVER:
+		mas_route_invalidate();
+	}
+
+	return NOTIFY_OK;
+}
+
+static struct notifier_block links_nb = {
+	.notifier_call = links_notify,
+};
+
+/**
+ * mxcd_links_init - begin to follow the PCI bus
+ *
+ * Context: module initialisation.
+ * Return: 0 or a negative errno.
+ */
+int mxcd_links_init(void)
+{
+	return bus_register_notifier(&pci_bus_type, &links_nb);
+}
+
+/**
+ * mxcd_links_exit - stop to follow the PCI bus
+ *
+ * Context: module exit; no GPU is bound.
+ */
+void mxcd_links_exit(void)
+{
+	bus_unregister_notifier(&pci_bus_type, &links_nb);
+	cancel_work_sync(&links_work);
+}
+
+/**
+ * mxcd_links_add - make storage_links of a GPU
+ * @node: the GPU's directory
+ *
+ * Context: may sleep.
+ * Return: 0 or a negative errno, then nothing is left behind.
+ */
+int mxcd_links_add(struct mxcd_node *node)
+{
+	int ret;
+
+	node->links_dir = kobject_create_and_add("storage_links", &node->kobj);
+	if (!node->links_dir)
+		return -ENOMEM;
+
+	mutex_lock(&mxcd_links_lock);
+	list_add_tail(&node->all, &mxcd_link_nodes);
+	ret = links_sync(node);
+	mutex_unlock(&mxcd_links_lock);
+
+	if (ret)
+		mxcd_links_del(node);
+	return ret;
+}
+
+/**
+ * mxcd_links_del - remove storage_links of a GPU
+ * @node: the GPU's directory; no file in storage_links is read afterwards
+ *
+ * Context: may sleep.
+ */
+void mxcd_links_del(struct mxcd_node *node)
+{
+	struct mxcd_link *link, *next;
+
+	mutex_lock(&mxcd_links_lock);
+	list_del(&node->all);
+	list_for_each_entry_safe(link, next, &node->links, node)
+		link_destroy(link);
+	mutex_unlock(&mxcd_links_lock);
+
+	kobject_put(node->links_dir);
+	node->links_dir = NULL;
+}
