@@ -21,7 +21,7 @@
 #include <linux/fs.h>
 #include <linux/mxcd_mas.h>
 
-#define CHUNK_MIN	(1ULL << 20)
+#define CHUNK_MIN	1048576ULL
 #define MARKER		32
 
 static int mas;
@@ -98,7 +98,7 @@ static double now(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec * 1e-9;
+	return ts.tv_sec + ts.tv_nsec / 1000000000.0;
 }
 
 /* Move the whole file, in pieces so that there is something to watch. */

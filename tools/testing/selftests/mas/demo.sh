@@ -48,7 +48,7 @@ take_file()
 		say "the file: $FILE"
 		cp --reflink=auto --sparse=never -- "$FILE" "$RUN/files/source"
 	else
-		say "the file: $((DEFAULT_SIZE / MIB)) MiB of kernel image, programs and libraries of the guest"
+		say "the file: $DEFAULT_SIZE bytes of the guest's kernel and programs"
 		{ cat "$TREE/boot/vmlinuz-$RELEASE"
 		  find "$TREE/usr/bin" "$TREE/usr/lib" -type f -print0 | sort -z | xargs -0 cat
 		} 2>/dev/null | head -c "$DEFAULT_SIZE" >"$RUN/files/source" || true
@@ -61,12 +61,14 @@ check_file()
 	local size free
 
 	[ -n "$FILE" ] || return 0
-	[ -f "$FILE" ] && [ -r "$FILE" ] || die "$FILE is no file that can be read"
+	[ -f "$FILE" ] || die "$FILE is not a file"
+	[ -r "$FILE" ] || die "$FILE cannot be read"
 	size=$(stat -Lc %s "$FILE")
 	((size > 0)) || die "$FILE is empty"
 	((size <= MAX_SIZE)) || die "$FILE has more than $((MAX_SIZE / MIB)) MiB"
 	free=$(($(stat -fc '%a * %S' "$CACHE")))
-	((free > 7 * size + 512 * MIB)) || die "not enough space in $CACHE for a file of $size bytes"
+	((free > 7 * size + 512 * MIB)) ||
+		die "not enough space in $CACHE for a file of $size bytes"
 }
 
 # A BAR has a power of two of bytes. Beside the file there is a marker, and what
@@ -105,28 +107,26 @@ start_guest()
 	vm_start
 }
 
-# Repeat what the guest says of its progress until FILE is there or has a line.
-follow() # COMMAND...
+# Repeat what the guest says of its progress until its work is done.
+follow_guest()
 {
-	local facts=$RUN/share/1.tap seen=0 line
+	local facts=$RUN/share/1.tap seen=0 state=running line
 
-	until "$@"; do
-		if ! vm_running || [ -e "$RUN/share/1.rc" ]; then
-			"$@" && return
-			tail -n 5 "$facts" "$RUN/console" 2>/dev/null || true
-			die "the guest did not do its work"
+	while [ $state = running ]; do
+		sleep 0.2
+		if grep -qx ready "$facts" 2>/dev/null; then
+			state=ready
+		elif [ -e "$RUN/share/1.rc" ] || ! vm_running; then
+			state=failed
 		fi
 		while read -r line; do
 			seen=$((seen + 1))
-			say "$line"
+			say "$line of $SIZE"
 		done < <(sed -n 's/^progress //p' "$facts" 2>/dev/null | tail -n +$((seen + 1)))
-		sleep 0.2
 	done
-}
-
-is_ready()
-{
-	grep -qx ready "$RUN/share/1.tap" 2>/dev/null
+	[ $state = ready ] && return
+	tail -qn 10 "$facts" "$RUN/console" 2>/dev/null || true
+	die "the guest did not do its work"
 }
 
 finish_guest()
@@ -183,13 +183,16 @@ take_file
 size_vram
 make_disk
 start_guest
-say "the guest boots"
-follow is_ready
+follow_guest
 rc=0
 report=$("$SELFTESTS/demo_check.py" "$RUN/files/source" "$RUN/vram" "$RUN/share/1.tap" \
 	 "$RUN/trace" $BLOCKSIZE ${FLIP:+flip} 2>&1) || rc=1
 finish_guest
 echo "$report"
 check_copy || rc=1
-((rc == 0)) && say "demo: everything holds" || say "demo: FAIL"
+if ((rc)); then
+	say "demo: FAIL"
+else
+	say "demo: everything holds"
+fi
 exit $rc

@@ -127,7 +127,10 @@ class File:
         if ram.count() and ram.first() < whole:
             problem(f'{ram.count()} bytes of the {self.name} went through host RAM, from '
                     f'byte {ram.first()} on; only the last {edge} may')
+        holes = self.size - self.mapped.count()
         text = f'{vram.count()} bytes straight, {ram.count()} through host RAM'
+        if holes:
+            text += f', {holes} are holes'
         if edge:
             text += f' (of the {edge} behind the last whole unit of {unit})'
         return text

@@ -78,19 +78,19 @@ key() # TEXT...
 # create as its last argument) unless it is there.
 cached() # NAME KEY MESSAGE FUNCTION [ARG...]
 {
-	local name=$1 entry=$CACHE/$1-$2 message=$3 tmp=$CACHE/tmp-$1 lock
+	local name=$1 entry=$CACHE/$1-$2 message=$3 tmp=$CACHE/tmp-$1-$2 lock
 	shift 3
 
 	mkdir -p "$CACHE"
-	exec {lock}>"$CACHE/$name.lock"
+	exec {lock}>"$entry.lock"
 	flock "$lock"
 	if [ ! -e "$entry" ]; then
 		say "$message"
 		rm -rf --one-file-system "$tmp"
 		"$@" "$tmp" {lock}>&-
 		mv -T "$tmp" "$entry"
-		find "$CACHE" -maxdepth 1 -name "$name-*" -mtime +14 \
-			-exec rm -rf --one-file-system {} +
+		find "$CACHE" -maxdepth 1 \( -name "$name-*" -o -name "tmp-$name-*" \) \
+			-mtime +14 -exec rm -rf --one-file-system {} +
 	fi
 	touch "$entry"
 	exec {lock}>&-
@@ -399,7 +399,7 @@ vm_start() # [stdio]
 		-append "$append" -serial "$serial" "${VM_ARGS[@]}"
 	printf '%q ' "$@" >"$RUN/qemu.cmd"
 	if [ "$serial" = mon:stdio ]; then
-		"$@" || true
+		"$@" 2>"$RUN/qemu.log" || true
 		return
 	fi
 	"$@" </dev/null >"$RUN/qemu.log" 2>&1 &
