@@ -199,6 +199,7 @@ int mas_file_unregister(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get_fd(int fd);
 void mas_file_put(struct mas_file *file);
+void mas_file_put_sync(struct mas_file *file);
 
 /* mas_route.c */
 struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
