@@ -2,20 +2,18 @@
 # Build and check the mxcd driver outside of a kernel tree.
 #
 # Inside a kernel tree only drivers/gpu/mxcd/, include/uapi/, Documentation/ and
-# tools/testing/selftests/mas/ exist; this file, Kconfig and compat/ do not.
+# tools/testing/selftests/mas/ exist; this file, Kbuild, Kconfig and compat/ do
+# not.
 
 # The kernel to build for: the running one, unless told otherwise.
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # The kernel to test on.
 KERNEL ?= 6.12
 
-DRIVER := $(CURDIR)/drivers/gpu/mxcd
 SELFTESTS := tools/testing/selftests/mas
 
-# What a kernel tree's Kconfig and include path would provide, and what newer
-# kernels have that this one may lack.
-KBUILD_ARGS = -C $(KDIR) M=$(DRIVER) CONFIG_MXCD=m \
-	KCPPFLAGS='$(KCPPFLAGS) -DCONFIG_MXCD_MODULE=1 -I$(CURDIR)/include -I$(CURDIR)/include/uapi -include $(CURDIR)/compat/mxcd_compat.h'
+# kbuild reads Kbuild here, not this file.
+KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
 .PHONY: all modules modules_install clean check check-static demo help
@@ -23,13 +21,13 @@ KBUILD_ARGS = -C $(KDIR) M=$(DRIVER) CONFIG_MXCD=m \
 all: modules			## build everything that runs on this machine (default)
 
 modules:			## build mxcd.ko for the running kernel, or KDIR=<its build directory>
-	$(MAKE) $(KBUILD_ARGS) modules
+	$(KBUILD) modules
 
 modules_install: modules	## install mxcd.ko below /lib/modules
-	$(MAKE) $(KBUILD_ARGS) modules_install
+	$(KBUILD) modules_install
 
 clean:				## remove what a build leaves in the tree
-	$(MAKE) $(KBUILD_ARGS) clean
+	$(KBUILD) clean
 
 check:				## all checks, then the tests in a virtual machine (KERNEL=6.12)
 	$(SELFTESTS)/check.sh -k $(KERNEL)

@@ -14,6 +14,7 @@
 #ifndef _MAS_H
 #define _MAS_H
 
+#include <linux/bits.h>
 #include <linux/fs.h>
 #include <linux/list.h>
 #include <linux/refcount.h>
@@ -198,6 +199,7 @@ int mas_file_unregister(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get_fd(int fd);
 void mas_file_put(struct mas_file *file);
+void mas_file_put_sync(struct mas_file *file);
 
 /* mas_route.c */
 struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
@@ -222,9 +224,9 @@ int mas_io_submit(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 void mas_io_free(struct mas_req *req);
 
 /* Flags of mas_io_submit() */
-#define MAS_IO_NONBLOCK		(1U << 0)	/* do not wait for a disk */
-#define MAS_IO_QUEUE_NOWAIT	(1U << 1)	/* do not wait for room in the queue */
-#define MAS_IO_INLINE		(1U << 2)	/* the submitter waits anyway: no work item */
-#define MAS_IO_NO_FD		(1U << 3)	/* files by id only */
+#define MAS_IO_NONBLOCK		BIT(0)	/* do not wait for a disk */
+#define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
+#define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */
+#define MAS_IO_NO_FD		BIT(3)	/* files by id only */
 
 #endif /* _MAS_H */

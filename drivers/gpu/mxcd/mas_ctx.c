@@ -65,7 +65,7 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
 	xa_destroy(&ctx->mems);
 
 	xa_for_each(&ctx->files, id, file)
-		mas_file_put(file);
+		mas_file_put_sync(file);
 	xa_destroy(&ctx->files);
 }
 
@@ -439,7 +439,7 @@ static void mas_ctx_show_files(struct mas_ctx *ctx, struct seq_file *m)
 		seq_printf(m, "mas-file:\t%lu dev %u:%u ino %lu\n", id,
 			   MAJOR(inode->i_sb->s_dev), MINOR(inode->i_sb->s_dev),
 			   (unsigned long)inode->i_ino);
-		mas_file_put(file);
+		mas_file_put_sync(file);
 	}
 }
 

@@ -258,24 +258,22 @@ struct mas_ioctl {
 	unsigned int min_size;	/* of its first version, never to change */
 };
 
-#define MAS_IOCTL(_cmd, _fn, _struct, _last)				\
+#define MAS_IOCTL(_cmd, _fn, _member, _last)				\
 	[_IOC_NR(_cmd)] = {						\
 		.fn = _fn,						\
-		.size = sizeof(struct _struct) +			\
-			BUILD_BUG_ON_ZERO(sizeof(struct _struct) >	\
-					  sizeof(union mas_ioctl_args)), \
-		.min_size = offsetofend(struct _struct, _last),		\
+		.size = sizeof_field(union mas_ioctl_args, _member),	\
+		.min_size = offsetofend(union mas_ioctl_args, _member._last), \
 	}
 
 static const struct mas_ioctl mas_ioctls[] = {
-	MAS_IOCTL(MXCD_MAS_QUERY, mas_ioctl_query, mxcd_mas_query, out_max_files),
-	MAS_IOCTL(MXCD_MAS_QUERY_GPU, mas_ioctl_query_gpu, mxcd_mas_query_gpu, out_device),
-	MAS_IOCTL(MXCD_MAS_QUERY_FILE, mas_ioctl_query_file, mxcd_mas_query_file, __reserved),
-	MAS_IOCTL(MXCD_MAS_ALLOC, mas_ioctl_alloc, mxcd_mas_alloc, __reserved),
-	MAS_IOCTL(MXCD_MAS_FREE, mas_ioctl_free, mxcd_mas_free, handle),
-	MAS_IOCTL(MXCD_MAS_REGISTER, mas_ioctl_register, mxcd_mas_register, file),
-	MAS_IOCTL(MXCD_MAS_UNREGISTER, mas_ioctl_unregister, mxcd_mas_unregister, file),
-	MAS_IOCTL(MXCD_MAS_TRANSFER, mas_ioctl_transfer, mxcd_mas_transfer, out_completed),
+	MAS_IOCTL(MXCD_MAS_QUERY, mas_ioctl_query, query, out_max_files),
+	MAS_IOCTL(MXCD_MAS_QUERY_GPU, mas_ioctl_query_gpu, query_gpu, out_device),
+	MAS_IOCTL(MXCD_MAS_QUERY_FILE, mas_ioctl_query_file, query_file, __reserved),
+	MAS_IOCTL(MXCD_MAS_ALLOC, mas_ioctl_alloc, alloc, __reserved),
+	MAS_IOCTL(MXCD_MAS_FREE, mas_ioctl_free, free, handle),
+	MAS_IOCTL(MXCD_MAS_REGISTER, mas_ioctl_register, reg, file),
+	MAS_IOCTL(MXCD_MAS_UNREGISTER, mas_ioctl_unregister, unreg, file),
+	MAS_IOCTL(MXCD_MAS_TRANSFER, mas_ioctl_transfer, transfer, out_completed),
 };
 
 static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)

@@ -19,25 +19,43 @@
 
 #include "mas.h"
 
-static void mas_file_free(struct work_struct *work)
+static void mas_file_free_now(struct mas_file *file)
 {
-	struct mas_file *file = container_of(work, struct mas_file, free_work);
-
 	fput(file->file);
 	pci_dev_put(file->pdev);
 	kfree_rcu(file, rcu);
+}
+
+static void mas_file_free_work(struct work_struct *work)
+{
+	mas_file_free_now(container_of(work, struct mas_file, free_work));
 }
 
 /**
  * mas_file_put - drop a reference to a registered file
  * @file: the file
  *
- * Context: any, hard interrupts too.
+ * Context: any, hard interrupts too. If it is the last, the file is closed a
+ * little later.
  */
 void mas_file_put(struct mas_file *file)
 {
 	if (refcount_dec_and_test(&file->ref))
 		queue_work(mas_wq, &file->free_work);
+}
+
+/**
+ * mas_file_put_sync - drop a reference to a registered file
+ * @file: the file
+ *
+ * Context: process context of a system call; may sleep. If it is the last, the
+ * file is closed before the call returns to user space, as close(2) would: a file
+ * system can be unmounted right after its last file was unregistered.
+ */
+void mas_file_put_sync(struct mas_file *file)
+{
+	if (refcount_dec_and_test(&file->ref))
+		mas_file_free_now(file);
 }
 
 /*
@@ -180,7 +198,7 @@ struct mas_file *mas_file_get_fd(int fd)
 
 	refcount_set(&file->ref, 1);
 	file->file = filp;
-	INIT_WORK(&file->free_work, mas_file_free);
+	INIT_WORK(&file->free_work, mas_file_free_work);
 	mas_file_inspect(file);
 	return file;
 
@@ -227,7 +245,7 @@ int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
 		ret = mas_file_add_id(ctx, file, id);
 	if (ret) {
 		atomic_dec(&ctx->nr_files);
-		mas_file_put(file);
+		mas_file_put_sync(file);
 	}
 
 	return ret;
@@ -249,7 +267,7 @@ int mas_file_unregister(struct mas_ctx *ctx, u32 id)
 		return -ENOENT;
 
 	atomic_dec(&ctx->nr_files);
-	mas_file_put(file);
+	mas_file_put_sync(file);
 	return 0;
 }
 

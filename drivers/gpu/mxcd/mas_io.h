@@ -5,6 +5,7 @@
 
 #include <linux/fs.h>
 #include <linux/list.h>
+#include <linux/sizes.h>
 #include <linux/workqueue.h>
 
 /**
@@ -85,5 +86,31 @@ struct mas_req {
 	u16 gpu_index;
 	bool flush;
 };
+
+/* Longest piece; keeps each byte count within MAX_RW_COUNT. */
+#define MAS_PIECE_MAX	SZ_1G
+
+/* mas_plan.c */
+int mas_req_check(const struct mxcd_mas_req *args, unsigned int how);
+int mas_req_plan(struct mas_req *req, const struct mxcd_mas_req *args,
+		 unsigned int how);
+
+/* mas_piece.c */
+bool mas_piece_next(struct mas_req *req);
+ssize_t mas_piece_issue(struct mas_req *req, bool nowait);
+
+/* mas_io.c */
+void mas_io_complete(struct kiocb *iocb, long ret);
+
+/**
+ * mas_is_transfer - does a request move data?
+ * @args: the request
+ *
+ * Return: true for READ and WRITE; the other operations are control operations.
+ */
+static inline bool mas_is_transfer(const struct mxcd_mas_req *args)
+{
+	return args->op == MXCD_MAS_OP_READ || args->op == MXCD_MAS_OP_WRITE;
+}
 
 #endif /* _MAS_IO_H */

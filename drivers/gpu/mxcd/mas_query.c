@@ -132,7 +132,7 @@ int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args)
 	file = mas_query_get_file(ctx, args->file, args->flags & MXCD_MAS_REQ_FD);
 	if (!IS_ERR(file)) {
 		mas_fill_file(file, gpu, args);
-		mas_file_put(file);
+		mas_file_put_sync(file);
 	}
 	mxcd_gpu_leave(gpu);
 
@@ -179,7 +179,7 @@ static s64 mas_key_align(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 		value = file->write_align;
 	else
 		value = file->mem_align;
-	mas_file_put(file);
+	mas_file_put_sync(file);
 
 	return value;
 }

@@ -14,6 +14,7 @@
 #ifndef _MXCD_H
 #define _MXCD_H
 
+#include <linux/bits.h>
 #include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/list.h>
@@ -34,7 +35,7 @@ struct pci_dev;
 
 /* VRAM is handed out in multiples of this (64 KiB). */
 #define MXCD_GRANULE_SHIFT	16
-#define MXCD_GRANULE		(1UL << MXCD_GRANULE_SHIFT)
+#define MXCD_GRANULE		BIT(MXCD_GRANULE_SHIFT)
 
 /**
  * struct mxcd_chip - what the driver knows about a kind of GPU

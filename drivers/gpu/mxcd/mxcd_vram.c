@@ -76,7 +76,7 @@ static int mxcd_vram_window(struct mxcd_gpu *gpu)
 		return -ENODEV;
 	}
 	if (head >= len || tail >= len - head) {
-		mxcd_vram_off(gpu, "BAR %d of %llu MiB has no room between %llu and %llu MiB to leave alone",
+		mxcd_vram_off(gpu, "BAR %d of %llu MiB is no more than %llu + %llu MiB to leave alone",
 			      gpu->chip->bar, len >> 20, head >> 20, tail >> 20);
 		return -ENOSPC;
 	}
@@ -104,7 +104,7 @@ static int mxcd_vram_reachable(struct mxcd_gpu *gpu)
 	if (window->start >= map.start && window->end <= map.end)
 		return 0;
 
-	mxcd_vram_off(gpu, "VRAM at 0x%llx-0x%llx is beyond the direct map, which ends at 0x%llx; boot with nokaslr",
+	mxcd_vram_off(gpu, "VRAM at 0x%llx-0x%llx is not below 0x%llx; boot with nokaslr",
 		      window->start, window->end, map.end);
 	return -E2BIG;
 }
@@ -131,7 +131,7 @@ static int mxcd_vram_reserve_wc(struct mxcd_gpu *gpu)
 	ret = devm_arch_io_reserve_memtype_wc(&gpu->pdev->dev, window->start,
 					      range_len(window));
 	if (ret)
-		mxcd_vram_off(gpu, "VRAM at 0x%llx-0x%llx cannot be write-combining, another mapping exists (error %d)",
+		mxcd_vram_off(gpu, "VRAM at 0x%llx-0x%llx is mapped otherwise already (error %d)",
 			      window->start, window->end, ret);
 	return ret;
 }

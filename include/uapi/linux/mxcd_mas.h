@@ -460,8 +460,9 @@ struct mxcd_mas_unregister {
  * Submit requests and, if asked, wait for their results. The call returns 0 as
  * soon as one request was taken. Entry i of @comps belongs to request i. A
  * request that had not completed when the call returned, because fewer were
- * waited for, the time was over or a signal arrived, has the result
- * -EINPROGRESS there; its completion comes by read(2). The queue holds at most
+ * waited for or the time was over, has the result -EINPROGRESS there; its
+ * completion comes by read(2). As pread(2) on a file, the wait ends early only
+ * when the caller is killed. The queue holds at most
  * out_max_queue requests (&struct mxcd_mas_query): when it is full, fewer are
  * taken, and when not even one fits the call waits until one does or, with
  * O_NONBLOCK, fails with -EAGAIN. With O_NONBLOCK submission does not wait for a

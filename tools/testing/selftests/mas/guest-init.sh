@@ -15,34 +15,35 @@ here=$(dirname "$0")
 
 mount_kernel_file_systems()
 {
-	mount -t proc proc /proc
-	mount -t sysfs sysfs /sys
-	mount -t devtmpfs devtmpfs /dev 2>/dev/null
+	mount -t proc none /proc
+	mount -t sysfs none /sys
+	mount -t devtmpfs none /dev 2>/dev/null
 	mkdir -p /dev/pts /dev/shm
-	mount -t devpts devpts /dev/pts
-	mount -t tmpfs tmpfs /dev/shm
-	mount -t tmpfs tmpfs /tmp
-	mount -t debugfs debugfs /sys/kernel/debug
-	mount -t tracefs tracefs /sys/kernel/tracing
-	ip link set lo up 2>/dev/null
+	mount -t devpts none /dev/pts
+	mount -t tmpfs none /dev/shm
+	mount -t tmpfs none /tmp
+	mount -t debugfs none /sys/kernel/debug
+	mount -t tracefs none /sys/kernel/tracing
 }
 
 # The disk that is namespace NSID of the controller SERIAL; it may still be on
-# its way.
+# its way. (The numbers in a disk's name tell neither: probing and scanning are
+# asynchronous.)
 nvme_disk() # SERIAL NSID
 {
-	local ctrl disk i
+	local ctrl serial disk nsid i
 
 	for ctrl in /sys/class/nvme/*; do
-		[ "$(tr -d ' ' <"$ctrl/serial")" = "$1" ] || continue
+		read -r serial <"$ctrl/serial"
+		[ "$serial" = "$1" ] || continue
 		for ((i = 0; i < 100; i++)); do
-			for disk in "$ctrl"/nvme*n"$2"; do
-				disk=${disk##*/}
-				if [ -b "/dev/$disk" ]; then
-					echo "/dev/$disk"
+			for disk in "$ctrl"/nvme*n*; do
+				read -r nsid <"$disk/nsid" || continue
+				if [ "$nsid" = "$2" ] && [ -b "/dev/${disk##*/}" ]; then
+					echo "/dev/${disk##*/}"
 					return
 				fi
-			done
+			done 2>/dev/null
 			sleep 0.1
 		done
 	done
@@ -51,17 +52,22 @@ nvme_disk() # SERIAL NSID
 mount_disk() # TYPE DISK
 {
 	[ -n "$2" ] || return
-	mkdir -p "/mnt/$1" && mount -t "$1" "$2" "/mnt/$1" && echo "/mnt/$1"
+	mkdir -p "/mnt/$1"
+	if mount -t "$1" "$2" "/mnt/$1"; then
+		echo "/mnt/$1"
+	else
+		echo "mas: trouble: $2 is no $1" >/dev/kmsg
+	fi
 }
 
 find_disks()
 {
 	local queue
 
-	modprobe -a nvme ext4 xfs
 	MAS_NVME512=$(nvme_disk mas512 1)
 	MAS_NVME4K=$(nvme_disk mas4k 1)
 	MAS_EXT4_DISK=$(nvme_disk mas512 2)
+	[ -n "$MAS_EXT4_DISK" ] || MAS_EXT4_DISK=$(nvme_disk masdemo 1)
 	MAS_XFS_DISK=$(nvme_disk mas4k 2)
 	# One CPU would make the kernel choose another scheduler than two.
 	for queue in /sys/block/nvme*/queue/scheduler; do
@@ -71,7 +77,7 @@ find_disks()
 	MAS_XFS=$(mount_disk xfs "$MAS_XFS_DISK")
 	MAS_TMPFS=/mnt/tmpfs
 	mkdir -p $MAS_TMPFS
-	mount -t tmpfs tmpfs $MAS_TMPFS
+	mount -t tmpfs none $MAS_TMPFS
 	export MAS_NVME512 MAS_NVME4K MAS_EXT4_DISK MAS_XFS_DISK MAS_EXT4 MAS_XFS MAS_TMPFS
 }
 
@@ -101,6 +107,7 @@ run_tests()
 
 	# As kselftest's runner does it.
 	[ ! -e "$here/settings" ] || . "$here/settings"
+	timeout=${MAS_TIMEOUT:-$timeout}
 	while read -r command; do
 		number=$((number + 1))
 		run_test "$number" "$command"

@@ -9,27 +9,27 @@ MAS_MODULE_PARAMS=${MAS_MODULE_PARAMS:-mas=1}
 # The PCI functions with this vendor and device.
 mas_pci() # VENDOR DEVICE
 {
-	local dev
+	local dev vendor device
 
 	for dev in /sys/bus/pci/devices/*; do
-		if [ "$(cat "$dev/vendor")" = "0x$1" ] &&
-		   [ "$(cat "$dev/device")" = "0x$2" ]; then
-			basename "$dev"
-		fi
+		read -r vendor <"$dev/vendor"
+		read -r device <"$dev/device"
+		[ "$vendor $device" != "0x$1 0x$2" ] || echo "${dev##*/}"
 	done
 }
 
-# Load the driver; without arguments with the parameters of this run.
-mas_load() # [PARAM=VALUE]...
+# Load the driver with the parameters of this run, or with those given.
+# shellcheck disable=SC2120 # tests call it with some
+mas_load() # [PARAMETERS]
 {
-	local dep deps
+	local dep deps params=${1-$MAS_MODULE_PARAMS}
 
 	deps=$(modinfo -F depends "$MAS_KO")
 	for dep in ${deps//,/ }; do
 		modprobe "$dep" || return
 	done
 	# shellcheck disable=SC2086 # a list
-	insmod "$MAS_KO" ${*:-$MAS_MODULE_PARAMS}
+	insmod "$MAS_KO" $params
 }
 
 mas_loaded()

@@ -50,16 +50,15 @@ quietly() # LOG COMMAND...
 become_root() # SCRIPT ARG...
 {
 	((EUID)) || return 0
-	exec sudo --preserve-env=HOME,XDG_CACHE_HOME,KERNEL,MAS_T0 -- "$@"
+	exec sudo --preserve-env=HOME,XDG_CACHE_HOME,KERNEL,MAS_T0,DEMO_FLIP -- "$@"
 }
 
-need_commands() # COMMAND PACKAGE [COMMAND PACKAGE]...
+need_commands() # COMMAND[=PACKAGE]...
 {
-	local missing=()
+	local missing=() command
 
-	while (($#)); do
-		command -v "$1" >/dev/null || missing+=("$2")
-		shift 2
+	for command; do
+		command -v "${command%=*}" >/dev/null || missing+=("${command#*=}")
 	done
 	((${#missing[@]})) || return 0
 	say "installing ${missing[*]}"
@@ -79,19 +78,19 @@ key() # TEXT...
 # create as its last argument) unless it is there.
 cached() # NAME KEY MESSAGE FUNCTION [ARG...]
 {
-	local name=$1 entry=$CACHE/$1-$2 message=$3 tmp=$CACHE/tmp-$1 lock
+	local name=$1 entry=$CACHE/$1-$2 message=$3 tmp=$CACHE/tmp-$1-$2 lock
 	shift 3
 
 	mkdir -p "$CACHE"
-	exec {lock}>"$CACHE/$name.lock"
+	exec {lock}>"$entry.lock"
 	flock "$lock"
 	if [ ! -e "$entry" ]; then
 		say "$message"
 		rm -rf --one-file-system "$tmp"
 		"$@" "$tmp" {lock}>&-
 		mv -T "$tmp" "$entry"
-		find "$CACHE" -maxdepth 1 -name "$name-*" -mtime +14 \
-			-exec rm -rf --one-file-system {} +
+		find "$CACHE" -maxdepth 1 \( -name "$name-*" -o -name "tmp-$name-*" \) \
+			-mtime +14 -exec rm -rf --one-file-system {} +
 	fi
 	touch "$entry"
 	exec {lock}>&-
@@ -179,9 +178,10 @@ make_initrd() # DIR
 	mkdir -p "$root"/{bin,dev,proc,modules,tmp,root}
 	cp "$TREE/bin/busybox" "$root/bin/"
 	ln -s busybox "$root/bin/sh"
-	# modprobe prints the files in the order in which they must be loaded.
+	# modprobe prints the files in the order in which they must be loaded. The
+	# modules for disks are here because unpacking them is slow in the guest.
 	in_tree "$dir" modprobe --set-version "$RELEASE" --show-depends --all \
-		virtio_pci 9pnet_virtio 9p overlay |
+		virtio_pci 9pnet_virtio 9p overlay nvme ext4 xfs |
 		awk '$1 == "insmod" && !seen[$2]++ { print $2 }' >"$dir/modules"
 	while read -r module; do
 		module=$TREE$module
@@ -194,7 +194,7 @@ make_initrd() # DIR
 	cat >"$root/init" <<-'END'
 		#!/bin/sh
 		export PATH=/bin
-		busybox mount -t proc proc /proc
+		busybox mount -t proc none /proc
 		if busybox grep -q mas.probe /proc/cmdline; then
 			echo "mas: a guest runs here"
 			busybox poweroff -f
@@ -203,12 +203,13 @@ make_initrd() # DIR
 			busybox insmod "/modules/$module"
 		done
 		share() {
-			busybox mount -t 9p -o "trans=virtio,version=9p2000.L,msize=262144,$3" "$1" "$2"
+			busybox mount -t 9p -o "trans=virtio,msize=262144,$3" "$1" "$2"
 		}
-		busybox mount -t tmpfs tmpfs /tmp
+		busybox mount -t tmpfs none /tmp
 		busybox mkdir /tmp/lower /tmp/upper /tmp/work
 		share root /tmp/lower ro,cache=loose
-		busybox mount -t overlay -o lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work overlay /root
+		busybox mount -t overlay none /root \
+			-o lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work
 		busybox mkdir /root/mas /root/run/mas
 		share mas /root/mas ro,cache=loose
 		share run /root/run/mas cache=none
@@ -225,7 +226,7 @@ need_guest()
 {
 	local packages
 
-	need_commands mmdebstrap mmdebstrap cpio cpio xz xz-utils
+	need_commands mmdebstrap cpio xz=xz-utils
 	packages=$(kernel_packages)
 	read -ra packages <<<"$packages"
 	packages+=("${GUEST_PACKAGES[@]}")
@@ -252,9 +253,9 @@ in_tree() # DIR COMMAND...
 	unshare --mount bash -euc '
 		tree=$1 dir=$2 source=$3
 		shift 3
-		mount -t proc proc "$tree/proc"
+		mount -t proc none "$tree/proc"
 		mount --bind /dev "$tree/dev"
-		mount -t tmpfs tmpfs "$tree/tmp"
+		mount -t tmpfs none "$tree/tmp"
 		mount --bind "$dir" "$tree/mnt"
 		[ -z "$source" ] || mount --bind -o ro "$source" "$tree/srv"
 		exec chroot "$tree" env -i -C /mnt LC_ALL=C.UTF-8 HOME=/tmp \
@@ -350,16 +351,16 @@ need_run_dir()
 # Append an NVMe controller to VM_ARGS; each image is a namespace of it.
 vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 {
-	local serial=$1 blocksize=$2 image n=0
+	local serial=$1 blocksize=$2 image id n=0
+	local sizes="logical_block_size=$blocksize,physical_block_size=$blocksize"
 	shift 2
 
 	VM_ARGS+=(-device "nvme,id=$serial,serial=$serial")
 	for image; do
 		n=$((n + 1))
-		VM_ARGS+=(
-			-drive "file=$image,format=raw,if=none,id=$serial-$n,cache=unsafe,discard=unmap"
-			-device "nvme-ns,bus=$serial,drive=$serial-$n,nsid=$n,logical_block_size=$blocksize,physical_block_size=$blocksize"
-		)
+		id=$serial-$n
+		VM_ARGS+=(-drive "file=$image,id=$id,if=none,format=raw,cache=unsafe,discard=unmap"
+			  -device "nvme-ns,bus=$serial,drive=$id,nsid=$n,$sizes")
 	done
 }
 
@@ -367,11 +368,9 @@ vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 # host sees as the file $RUN/vram, and BAR 0 of a bochs-display.
 vm_gpus()
 {
-	VM_ARGS+=(
-		-object "memory-backend-file,id=vram,mem-path=$RUN/vram,size=$VRAM,share=on"
-		-device ivshmem-plain,memdev=vram
-		-device bochs-display,vgamem=64M
-	)
+	VM_ARGS+=(-object "memory-backend-file,id=vram,mem-path=$RUN/vram,size=$VRAM,share=on"
+		  -device "ivshmem-plain,memdev=vram"
+		  -device "bochs-display,vgamem=64M")
 }
 
 vm_share() # TAG PATH [OPTIONS]
@@ -400,7 +399,7 @@ vm_start() # [stdio]
 		-append "$append" -serial "$serial" "${VM_ARGS[@]}"
 	printf '%q ' "$@" >"$RUN/qemu.cmd"
 	if [ "$serial" = mon:stdio ]; then
-		"$@" || true
+		"$@" 2>"$RUN/qemu.log" || true
 		return
 	fi
 	"$@" </dev/null >"$RUN/qemu.log" 2>&1 &
@@ -425,7 +424,7 @@ vm_kill()
 VM_TROUBLE='WARNING: CPU|WARNING: possible|BUG:|Oops|blocked for more than|hung_task:'
 VM_TROUBLE+='|possible circular locking|possible recursive locking|inconsistent lock state'
 VM_TROUBLE+='|lockdep|KASAN|KFENCE: |UBSAN|Call Trace|Kernel panic|general protection fault'
-VM_TROUBLE+='|self-detected stall|detected stalls'
+VM_TROUBLE+='|self-detected stall|detected stalls|mas: trouble'
 
 # Print the lines of the guest's kernel log that must not be there.
 vm_trouble()

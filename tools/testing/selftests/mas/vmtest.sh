@@ -65,7 +65,8 @@ list_tests()
 	if ((${#PROGRAM[@]})); then
 		program=${PROGRAM[0]}
 		[ ! -e "$BUILD/tools/testing/selftests/mas/$program" ] || program=./$program
-		printf '%q ' "$program" "${PROGRAM[@]:1}"
+		printf '%q' "$program"
+		((${#PROGRAM[@]} == 1)) || printf ' %q' "${PROGRAM[@]:1}"
 		echo
 	else
 		sed 's,^,./,' "$BUILD/tests"
@@ -151,18 +152,20 @@ count_results() # NAME TAP RC SECONDS
 # number of tests that had their turn.
 follow_guest() # NAME...
 {
-	local names=("$@") deadline=$((EPOCHSECONDS + TIMEOUT)) number rc share=$RUN/share
+	local names=("$@") deadline=$((EPOCHSECONDS + TIMEOUT)) number rc end running
+	local share=$RUN/share
 
 	DONE=0
 	while :; do
-		local running=0
+		running=0
 		! vm_running || running=1
 		while ((DONE < ${#names[@]})); do
 			number=$((DONE + 1))
 			[ -s "$share/$number.rc" ] || break
 			rc=$(cat "$share/$number.rc")
+			end=$(stat -c %Y "$share/$number.rc")
 			count_results "${names[DONE]}" "$share/$number.tap" "$rc" \
-				$(($(stat -c %Y "$share/$number.rc") - $(cat "$share/$number.start")))
+				$((end - $(cat "$share/$number.start")))
 			DONE=$number
 		done
 		((running)) || break
@@ -192,7 +195,8 @@ judge_guest()
 		printf '%s\n' "$trouble" | sed 's/^/         /'
 	elif [ ! -e "$RUN/share/done" ]; then
 		fail "the guest did not turn itself off"
-		tail -n 20 "$RUN/console" "$RUN/qemu.log" | sed 's/^/         /'
+		tail -qn 20 "$RUN/console" "$RUN/qemu.log" |
+			grep -v "TCG doesn't support" | sed 's/^/         /'
 	else
 		pass
 	fi
@@ -231,7 +235,7 @@ summary()
 
 become_root "$0" "$@"
 parse_options "$@"
-need_commands qemu-system-x86_64 qemu-system-x86
+need_commands qemu-system-x86_64=qemu-system-x86
 need_guest
 need_build
 if [ "$JOB" = list ]; then

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The pieces of a transfer: which comes next, and the three ways to move one.
+ *
+ * All three are calls of the VFS on the registered file; the data is named to it
+ * by the handle's own extents.
+ */
+#include <linux/bvec.h>
+#include <linux/fs.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+
+#include "mas.h"
+#include "mas_io.h"
+
+/**
+ * mas_piece_next - choose the next piece of a transfer
+ * @req: the transfer, no piece under way
+ *
+ * Context: any.
+ * Return: false when all is moved.
+ */
+bool mas_piece_next(struct mas_req *req)
+{
+	u64 pos = req->pos + req->done;
+	u64 end = req->pos + req->len;
+	u64 unit = req->file->read_align;
+
+	if (pos >= end)
+		return false;
+
+	if (pos >= req->body_start && pos < req->body_end) {
+		req->piece = MAS_PIECE_DIRECT;
+		end = req->body_end;
+	} else {
+		req->piece = req->edge_direct ? MAS_PIECE_EDGE : MAS_PIECE_CACHED;
+		if (pos < req->body_start)
+			end = req->body_start;
+		if (req->edge_direct)
+			end = min(end, round_down(pos, unit) + unit);
+	}
+	req->piece_len = min_t(u64, end - pos, MAS_PIECE_MAX);
+
+	return true;
+}
+
+static ssize_t mas_vfs_iter(struct mas_req *req, struct kiocb *iocb, struct iov_iter *iter)
+{
+	struct file *filp = iocb->ki_filp;
+
+	if (req->write)
+		return vfs_iocb_iter_write(filp, iocb, iter);
+
+	return vfs_iocb_iter_read(filp, iocb, iter);
+}
+
+static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
+{
+	mas_mem_iter(req->mem, req->mem_offset + req->done, len,
+		     req->write ? ITER_SOURCE : ITER_DEST, iter);
+}
+
+/* p2p: the disk moves the data. May return -EIOCBQUEUED. */
+static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
+{
+	struct kiocb *iocb = &req->iocb;
+	struct file *filp = req->file->file;
+	struct iov_iter iter;
+
+	iocb->ki_filp = filp;
+	iocb->ki_pos = req->pos + req->done;
+	iocb->ki_complete = mas_io_complete;
+	iocb->private = NULL;
+	iocb->ki_flags = filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE;
+	if (req->write)
+		iocb->ki_flags |= IOCB_WRITE;
+	if (nowait)
+		iocb->ki_flags |= IOCB_NOWAIT;
+
+	mas_piece_iter(req, req->piece_len, &iter);
+	return mas_vfs_iter(req, iocb, &iter);
+}
+
+/* Through the page cache; the CPU copies. */
+static ssize_t mas_move_cached(struct mas_req *req)
+{
+	struct file *filp = req->file->file;
+	struct iov_iter iter;
+	struct kiocb iocb;
+	ssize_t ret;
+
+	init_sync_kiocb(&iocb, filp);
+	iocb.ki_pos = req->pos + req->done;
+	iocb.ki_flags &= ~(IOCB_DIRECT | IOCB_NOWAIT);
+	if (req->write)
+		iocb.ki_flags |= IOCB_WRITE;
+
+	mas_piece_iter(req, req->piece_len, &iter);
+	ret = mas_vfs_iter(req, &iocb, &iter);
+	if (!req->write)
+		wmb(); /* drain the write-combining buffers into VRAM */
+
+	return ret;
+}
+
+/* Read the block @base of the file into @buf. */
+static ssize_t mas_read_block(struct mas_req *req, void *buf, loff_t base)
+{
+	struct file *filp = req->file->file;
+	struct iov_iter iter;
+	struct bio_vec bvec;
+	struct kiocb iocb;
+
+	init_sync_kiocb(&iocb, filp);
+	iocb.ki_pos = base;
+	iocb.ki_flags &= ~IOCB_NOWAIT;
+	iocb.ki_flags |= IOCB_DIRECT;
+	bvec_set_virt(&bvec, buf, req->file->read_align);
+	iov_iter_bvec(&iter, ITER_DEST, &bvec, 1, req->file->read_align);
+
+	return vfs_iocb_iter_read(filp, &iocb, &iter);
+}
+
+/* The edge of a read: one block into host memory, the part asked for to VRAM. */
+static ssize_t mas_move_edge(struct mas_req *req)
+{
+	u64 pos = req->pos + req->done;
+	u64 base = round_down(pos, (u64)req->file->read_align);
+	u64 skip = pos - base;
+	struct iov_iter iter;
+	ssize_t ret;
+	void *buf;
+
+	buf = kmalloc(req->file->read_align, GFP_KERNEL);
+	if (!buf)
+		return -ENOMEM;
+
+	ret = mas_read_block(req, buf, base);
+	if (ret > 0) {
+		ret = ret > skip ? min_t(u64, ret - skip, req->piece_len) : 0;
+		mas_piece_iter(req, req->piece_len, &iter);
+		if (copy_to_iter(buf + skip, ret, &iter) != ret)
+			ret = -EIO;
+		wmb(); /* drain the write-combining buffers into VRAM */
+	}
+	kfree(buf);
+
+	return ret;
+}
+
+/**
+ * mas_piece_issue - move the piece that mas_piece_next() chose
+ * @req: the transfer
+ * @nowait: do not wait for a disk; only for a direct piece
+ *
+ * Context: process context; may sleep, for other than a direct piece until the
+ * data is moved.
+ * Return: bytes moved, a negative errno, or -EIOCBQUEUED: mas_io_complete() has
+ * the result and @req is not to be touched.
+ */
+ssize_t mas_piece_issue(struct mas_req *req, bool nowait)
+{
+	switch (req->piece) {
+	case MAS_PIECE_DIRECT:
+		return mas_move_direct(req, nowait);
+	case MAS_PIECE_EDGE:
+		return mas_move_edge(req);
+	default:
+		return mas_move_cached(req);
+	}
+}
