@@ -47,7 +47,7 @@ build() # ARGUMENT...
 {
 	local complaints rc=0
 
-	complaints=$(run make -s "$@" 2>&1 >/dev/null) || rc=$?
+	complaints=$(run make -s -j "$(nproc)" "$@" 2>&1 >/dev/null) || rc=$?
 	grep -v '^Skipping BTF generation' <<<"$complaints" | grep . || true
 	return $rc
 }
@@ -57,9 +57,10 @@ check_compiler()
 	build KDIR="/lib/modules/$RELEASE/build" W=1 modules
 }
 
+# With W=1 again, so that the objects just built are not built again.
 check_sparse()
 {
-	build KDIR="/lib/modules/$RELEASE/build" C=2 modules
+	build KDIR="/lib/modules/$RELEASE/build" W=1 C=2 modules
 }
 
 check_programs()

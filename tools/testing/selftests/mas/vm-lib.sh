@@ -288,11 +288,14 @@ make_build() # DIR
 	local dir=$1 selftests=/mnt/tools/testing/selftests/mas
 	local make_tests=(make -s -C "$selftests" COLLECTION=mas
 			  LIB_MK=/srv/tools/testing/selftests/lib.mk)
+	local jobs
 
+	jobs=-j$(nproc)
 	unpack_sources "$dir"
 	quietly "$CACHE/log/build-driver.log" in_tree "$dir" \
-		make KDIR="/lib/modules/$RELEASE/build" modules
-	quietly "$CACHE/log/build-tests.log" in_tree "$dir" "${make_tests[@]}" clean all
+		make "$jobs" KDIR="/lib/modules/$RELEASE/build" modules
+	quietly "$CACHE/log/build-tests.log" in_tree "$dir" "${make_tests[@]}" clean
+	quietly "$CACHE/log/build-tests.log" in_tree "$dir" "${make_tests[@]}" "$jobs" all
 	in_tree "$dir" "${make_tests[@]}" emit_tests | sed -n 's/^mas://p' >"$dir/tests"
 }
 
