@@ -408,7 +408,7 @@ ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 	}
 
 	nr = mas_deliver(ctx, &reqs, buf, false);
-	return nr ? nr * sizeof(*buf) : -EFAULT;
+	return nr ? (ssize_t)(nr * sizeof(*buf)) : -EFAULT;
 }
 
 /**
@@ -502,7 +502,7 @@ int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
 	if (mas_deliver(ctx, &batch->done, comps, true) < nr_done)
 		ret = -EFAULT;
 
-	return ret ? ret : nr_done;
+	return ret ? ret : (int)nr_done;
 }
 
 /**

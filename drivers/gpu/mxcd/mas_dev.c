@@ -101,7 +101,7 @@ static long mas_submit_array(struct mas_ctx *ctx, const struct mxcd_mas_req __us
 	mas_submit_end(&submit);
 	blk_finish_plug(&plug);
 
-	return submit.nr ? submit.nr : ret;
+	return submit.nr ? (long)submit.nr : ret;
 }
 
 static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count, loff_t *ppos)
@@ -117,7 +117,7 @@ static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count
 	nr = mas_submit_array(filp->private_data, (const void __user *)buf,
 			      min_t(size_t, count / size, MAS_MAX_QUEUE), NULL,
 			      mas_submit_flags(filp) | MAS_IO_NO_FD);
-	return nr < 0 ? nr : nr * size;
+	return nr < 0 ? nr : nr * (long)size;
 }
 
 static ssize_t mas_read(struct file *filp, char __user *buf, size_t count, loff_t *ppos)

@@ -267,7 +267,7 @@ static s64 mas_io_alloc(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 	};
 	int ret = mas_mem_alloc(ctx, &alloc);
 
-	return ret ? ret : alloc.handle;
+	return ret ? ret : (s64)alloc.handle;
 }
 
 static s64 mas_io_register(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
@@ -275,7 +275,7 @@ static s64 mas_io_register(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 	u32 id = args->file;
 	int ret = mas_file_register(ctx, args->arg, &id);
 
-	return ret ? ret : id;
+	return ret ? ret : (s64)id;
 }
 
 /* Control operations are carried out on the spot. */
