@@ -17,6 +17,7 @@
 #include <linux/bits.h>
 #include <linux/fs.h>
 #include <linux/list.h>
+#include <linux/maple_tree.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
@@ -39,13 +40,11 @@ struct vm_area_struct;
 /* Segments of one request. */
 #define MAS_MAX_SEGS	65536
 
-/* A handle is mapped at its number times this: 1 TiB. */
-#define MAS_MMAP_SHIFT	40
-
 /**
  * struct mas_ctx - an open file of /dev/mxcd_mas*
  * @gpus: bit n is set when this context may use GPU n
  * @mems: handle -> &struct mas_mem
+ * @maps: page offset of a mapping -> &struct mas_mem
  * @files: file id -> &struct mas_file
  * @nr_files: registered files, counted against RLIMIT_NOFILE
  * @lock: protects everything below, and the list a request is on; irqsave
@@ -61,6 +60,7 @@ struct vm_area_struct;
 struct mas_ctx {
 	u64 gpus;
 	struct xarray mems;
+	struct maple_tree maps;
 	struct xarray files;
 	atomic_t nr_files;
 	spinlock_t lock; /* see above */
@@ -136,6 +136,8 @@ struct mas_view {
  * @node: on mxcd_gpu::mems while @bvecs are allocated VRAM; off it once the GPU
  *	was unbound. Protected by mxcd_gpu::lock.
  * @size: bytes, a multiple of the granule
+ * @pgoff: where it is in mas_ctx::maps, in pages; low, so that 32-bit callers
+ *	reach it
  * @bvecs: the extents, each at most 1 GiB; used under the GPU's gate only
  * @nr_bvecs: number of them
  * @starts: offset of each extent within the handle
@@ -148,6 +150,7 @@ struct mas_mem {
 	struct mxcd_gpu *gpu;
 	struct list_head node;
 	u64 size;
+	unsigned long pgoff;
 	struct bio_vec *bvecs;
 	unsigned int nr_bvecs;
 	u64 *starts;

@@ -45,6 +45,7 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 
 	ctx->gpus = gpus;
 	xa_init_flags(&ctx->mems, XA_FLAGS_ALLOC1);
+	mt_init_flags(&ctx->maps, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
 	xa_init_flags(&ctx->files, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->inflight);
@@ -61,6 +62,7 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
 	struct mas_mem *mem;
 	unsigned long id;
 
+	mtree_destroy(&ctx->maps);
 	xa_for_each(&ctx->mems, id, mem)
 		mas_mem_put_sync(mem);
 	xa_destroy(&ctx->mems);
@@ -308,7 +310,7 @@ static void mas_flush(struct list_head *reqs)
 
 	for (; todo; todo &= todo - 1) {
 		gpu = mxcd_gpu_enter(__ffs64(todo));
-		if (!gpu)
+		if (IS_ERR(gpu))
 			continue;
 		mxcd_vram_flush(gpu);
 		mxcd_gpu_leave(gpu);

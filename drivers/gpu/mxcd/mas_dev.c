@@ -184,6 +184,21 @@ static int mas_ioctl_register(struct file *filp, void *args)
 	return reg->flags ? -EINVAL : mas_file_register(filp->private_data, reg->fd, &reg->file);
 }
 
+/* The caller was not told of what it got: take it back. */
+static void mas_undo_alloc(struct file *filp, void *args)
+{
+	struct mxcd_mas_alloc *alloc = args;
+
+	mas_mem_free(filp->private_data, alloc->handle);
+}
+
+static void mas_undo_register(struct file *filp, void *args)
+{
+	struct mxcd_mas_register *reg = args;
+
+	mas_file_unregister(filp->private_data, reg->file);
+}
+
 static int mas_ioctl_unregister(struct file *filp, void *args)
 {
 	struct mxcd_mas_unregister *unreg = args;
@@ -264,24 +279,29 @@ union mas_ioctl_args {
 
 struct mas_ioctl {
 	int (*fn)(struct file *filp, void *args);
+	void (*undo)(struct file *filp, void *args);	/* may be NULL */
 	unsigned int size;	/* of the structure, as this kernel knows it */
 	unsigned int min_size;	/* of its first version, never to change */
 };
 
-#define MAS_IOCTL(_cmd, _fn, _member, _last)				\
+#define MAS_IOCTL_UNDO(_cmd, _fn, _undo, _member, _last)		\
 	[_IOC_NR(_cmd)] = {						\
 		.fn = _fn,						\
+		.undo = _undo,						\
 		.size = sizeof_field(union mas_ioctl_args, _member),	\
 		.min_size = offsetofend(union mas_ioctl_args, _member._last), \
 	}
+
+#define MAS_IOCTL(_cmd, _fn, _member, _last)				\
+	MAS_IOCTL_UNDO(_cmd, _fn, NULL, _member, _last)
 
 static const struct mas_ioctl mas_ioctls[] = {
 	MAS_IOCTL(MXCD_MAS_QUERY, mas_ioctl_query, query, out_max_files),
 	MAS_IOCTL(MXCD_MAS_QUERY_GPU, mas_ioctl_query_gpu, query_gpu, out_device),
 	MAS_IOCTL(MXCD_MAS_QUERY_FILE, mas_ioctl_query_file, query_file, __reserved),
-	MAS_IOCTL(MXCD_MAS_ALLOC, mas_ioctl_alloc, alloc, __reserved),
+	MAS_IOCTL_UNDO(MXCD_MAS_ALLOC, mas_ioctl_alloc, mas_undo_alloc, alloc, __reserved),
 	MAS_IOCTL(MXCD_MAS_FREE, mas_ioctl_free, free, handle),
-	MAS_IOCTL(MXCD_MAS_REGISTER, mas_ioctl_register, reg, file),
+	MAS_IOCTL_UNDO(MXCD_MAS_REGISTER, mas_ioctl_register, mas_undo_register, reg, file),
 	MAS_IOCTL(MXCD_MAS_UNREGISTER, mas_ioctl_unregister, unreg, file),
 	MAS_IOCTL(MXCD_MAS_TRANSFER, mas_ioctl_transfer, transfer, out_completed),
 	MAS_IOCTL(MXCD_MAS_EVENTFD, mas_ioctl_eventfd, eventfd, __reserved),
@@ -315,8 +335,11 @@ static long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	ret = copy_struct_from_user(&args, ioctl->size, user, size);
 	if (!ret)
 		ret = ioctl->fn(filp, &args);
-	if (!ret && copy_to_user(user, &args, min(size, ioctl->size)))
+	if (!ret && copy_to_user(user, &args, min(size, ioctl->size))) {
+		if (ioctl->undo)
+			ioctl->undo(filp, &args);
 		ret = -EFAULT;
+	}
 
 	return ret;
 }

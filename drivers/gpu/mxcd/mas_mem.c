@@ -135,6 +135,22 @@ static int mas_mem_add_handle(struct mas_ctx *ctx, struct mas_mem *mem, u32 *han
 	return ret == -EBUSY ? -EEXIST : ret;
 }
 
+/* Make a handle known to the context: by an offset for mmap(), and by number. */
+static int mas_mem_publish(struct mas_ctx *ctx, struct mas_mem *mem, u32 *handle)
+{
+	int ret;
+
+	ret = mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, PHYS_PFN(mem->size), 1,
+				PHYS_PFN(LLONG_MAX), GFP_KERNEL_ACCOUNT);
+	if (ret)
+		return ret;
+
+	ret = mas_mem_add_handle(ctx, mem, handle);
+	if (ret)
+		mtree_erase(&ctx->maps, mem->pgoff);
+	return ret;
+}
+
 static int mas_mem_check(struct mas_ctx *ctx, const struct mxcd_mas_alloc *args)
 {
 	if (args->flags || args->__reserved || !args->length ||
@@ -154,7 +170,7 @@ static int mas_mem_alloc_on(struct mas_ctx *ctx, struct mxcd_gpu *gpu,
 	struct mas_mem *mem;
 	int ret;
 
-	if (args->length > gpu->vram.size || args->length > 1ULL << MAS_MMAP_SHIFT)
+	if (args->length > gpu->vram.size)
 		return -ENOSPC;
 
 	mem = mas_mem_create(gpu, ALIGN(args->length, MXCD_GRANULE));
@@ -163,13 +179,13 @@ static int mas_mem_alloc_on(struct mas_ctx *ctx, struct mxcd_gpu *gpu,
 
 	args->length = mem->size;
 	args->out_extents = mem->nr_bvecs;
-	ret = mas_mem_add_handle(ctx, mem, &args->handle);
+	ret = mas_mem_publish(ctx, mem, &args->handle);
 	if (ret) {
 		mas_mem_put_sync(mem);
 		return ret;
 	}
 
-	args->out_mmap_offset = (u64)args->handle << MAS_MMAP_SHIFT;
+	args->out_mmap_offset = PFN_PHYS(mem->pgoff);
 	return 0;
 }
 
@@ -191,8 +207,8 @@ int mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
 		return ret;
 
 	gpu = mxcd_gpu_enter(args->gpu);
-	if (!gpu)
-		return -ENODEV;
+	if (IS_ERR(gpu))
+		return PTR_ERR(gpu);
 	ret = mas_mem_alloc_on(ctx, gpu, args);
 	mxcd_gpu_leave(gpu);
 
@@ -214,6 +230,7 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle)
 	if (!mem)
 		return -ENOENT;
 
+	mtree_erase(&ctx->maps, mem->pgoff);
 	mas_mem_put_sync(mem);
 	return 0;
 }
@@ -272,7 +289,7 @@ static void mas_vm_close(struct vm_area_struct *vma)
 /* Insert the page that is missing and those that follow in its extent. */
 static vm_fault_t mas_vm_insert(struct mas_mem *mem, struct vm_fault *vmf)
 {
-	u64 offset = (u64)vmf->pgoff << PAGE_SHIFT & (BIT_ULL(MAS_MMAP_SHIFT) - 1);
+	u64 offset = PFN_PHYS(vmf->pgoff - mem->pgoff);
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE);
 	unsigned long contig, pfn = mas_view_page(&mem->view, offset, &contig);
 	unsigned long n = min3(contig, PHYS_PFN(vmf->vma->vm_end - addr),
@@ -311,10 +328,23 @@ static const struct vm_operations_struct mas_vm_ops = {
 	.fault	= mas_vm_fault,
 };
 
+static struct mas_mem *mas_mem_get_by_pgoff(struct mas_ctx *ctx, unsigned long pgoff)
+{
+	struct mas_mem *mem;
+
+	rcu_read_lock();
+	mem = mtree_load(&ctx->maps, pgoff);
+	if (mem && !refcount_inc_not_zero(&mem->ref))
+		mem = NULL;
+	rcu_read_unlock();
+
+	return mem;
+}
+
 /**
  * mas_mem_mmap - map a handle
  * @ctx: the context
- * @vma: the mapping; its offset names the handle, see MAS_MMAP_SHIFT
+ * @vma: the mapping; its offset names the handle
  *
  * The CPU's view only: VM_PFNMAP, write-combining. Direct I/O of other programs
  * cannot name it.
@@ -324,19 +354,16 @@ static const struct vm_operations_struct mas_vm_ops = {
  */
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
 {
-	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
-	u64 start = offset & (BIT_ULL(MAS_MMAP_SHIFT) - 1);
-	u64 len = vma->vm_end - vma->vm_start;
 	struct mas_mem *mem;
 
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 
-	mem = mas_mem_get(ctx, offset >> MAS_MMAP_SHIFT);
+	mem = mas_mem_get_by_pgoff(ctx, vma->vm_pgoff);
 	if (!mem)
 		return -ENOENT;
 
-	if (start > mem->size || len > mem->size - start) {
+	if (vma->vm_pgoff - mem->pgoff + vma_pages(vma) > PHYS_PFN(mem->size)) {
 		mas_mem_put_sync(mem);
 		return -EINVAL;
 	}

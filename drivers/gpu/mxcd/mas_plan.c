@@ -252,12 +252,16 @@ static int mas_limit_fsize(struct mas_req *req)
 /* Why all of a transfer must bounce, or MXCD_MAS_REASON_NONE. */
 static unsigned int mas_whole_reason(struct mas_req *req)
 {
+	struct mas_route route;
+
 	if (req->flags & MXCD_MAS_REQ_BOUNCE)
 		return MXCD_MAS_REASON_REQUESTED;
-	if (mas_is_write(req) && req->file->file->f_flags & O_APPEND)
+
+	route = mas_route_get(req->file, req->gpu, mas_is_write(req));
+	if (!route.reason && mas_is_write(req) && req->file->file->f_flags & O_APPEND)
 		return MXCD_MAS_REASON_APPEND;
 
-	return mas_route_get(req->file, req->gpu, mas_is_write(req)).reason;
+	return route.reason;
 }
 
 /*
