@@ -13,6 +13,7 @@
 #define LEN		4096U
 
 FIXTURE(slow) {
+	char name[32];
 	int fd;
 	int watch;		/* another context, to look with */
 	int disk;
@@ -37,13 +38,16 @@ static int shell(const char *format, ...)
 
 FIXTURE_SETUP(slow)
 {
+	char path[64];
 	int file, i;
 
 	ASSERT_NE(NULL, getenv("MAS_NVME512"));
-	ASSERT_EQ(0, shell("dmsetup create mas_slow --table \"0 65536 delay %s 0 %d\"",
-			   getenv("MAS_NVME512"), DELAY_MS));
-	ASSERT_EQ(0, shell("dmsetup mknodes mas_slow"));
-	self->disk = open("/dev/mapper/mas_slow", O_RDWR | O_CLOEXEC);
+	snprintf(self->name, sizeof(self->name), "mas_slow.%d", getpid());
+	ASSERT_EQ(0, shell("dmsetup create %s --table \"0 65536 delay %s 0 %d\"",
+			   self->name, getenv("MAS_NVME512"), DELAY_MS));
+	ASSERT_EQ(0, shell("dmsetup mknodes %s", self->name));
+	snprintf(path, sizeof(path), "/dev/mapper/%s", self->name);
+	self->disk = open(path, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, self->disk);
 	self->watch = mas_open(0);
 	ASSERT_LE(0, self->watch);
@@ -66,10 +70,10 @@ FIXTURE_SETUP(slow)
 	self->arg.min_nr = 2;
 }
 
-/* In the parent, when the test has let go of the disk. */
+/* The disk goes when whatever still uses it has let go. */
 FIXTURE_TEARDOWN_PARENT(slow)
 {
-	EXPECT_EQ(0, shell("dmsetup remove --retry mas_slow"));
+	EXPECT_EQ(0, shell("dmsetup remove --deferred %s", self->name));
 }
 
 /* Both requests come by read(2), when the disk is done with them. */
