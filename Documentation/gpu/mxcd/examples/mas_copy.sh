@@ -46,6 +46,7 @@ request() # OP FILE HANDLE FILE_OFFSET LENGTH MEM_OFFSET ARG
 	       le "$5" 8; le "$6" 8; le 0 8; le 0 8; le 0 4; le "$7" 4)
 	env printf "$text" | dd bs=64 count=1 iflag=fullblock status=none >&3
 	# user_data, result, p2p_bytes, route + reason << 16
+	# shellcheck disable=SC2046 # four words
 	set -- $(dd bs=32 count=1 status=none <&3 | od -An -v -t d8)
 	result=$2
 	p2p=$3

@@ -4,24 +4,26 @@
  */
 #include "mas_utils.h"
 
-_Static_assert(sizeof(struct mxcd_mas_req) == 64, "request");
-_Static_assert(sizeof(struct mxcd_mas_comp) == 32, "completion");
-_Static_assert(sizeof(struct mxcd_mas_seg) == 24, "segment");
-_Static_assert(sizeof(struct mxcd_mas_query) == 40, "query");
-_Static_assert(sizeof(struct mxcd_mas_query_gpu) == 48, "query_gpu");
-_Static_assert(sizeof(struct mxcd_mas_query_file) == 48, "query_file");
-_Static_assert(sizeof(struct mxcd_mas_alloc) == 40, "alloc");
-_Static_assert(sizeof(struct mxcd_mas_free) == 8, "free");
-_Static_assert(sizeof(struct mxcd_mas_register) == 16, "register");
-_Static_assert(sizeof(struct mxcd_mas_unregister) == 8, "unregister");
-_Static_assert(sizeof(struct mxcd_mas_transfer) == 48, "transfer");
-_Static_assert(offsetof(struct mxcd_mas_req, file_offset) == 16, "file_offset");
-_Static_assert(offsetof(struct mxcd_mas_req, segs) == 48, "segs");
-_Static_assert(offsetof(struct mxcd_mas_req, arg) == 60, "arg");
-_Static_assert(offsetof(struct mxcd_mas_comp, result) == 8, "result");
-_Static_assert(offsetof(struct mxcd_mas_comp, reason) == 26, "reason");
-_Static_assert(MXCD_MAS_QUERY == 0xbc00 && MXCD_MAS_TRANSFER == 0xbc07,
-	       "ioctl numbers carry neither size nor direction");
+#include <assert.h>
+
+static_assert(sizeof(struct mxcd_mas_req) == 64, "request");
+static_assert(sizeof(struct mxcd_mas_comp) == 32, "completion");
+static_assert(sizeof(struct mxcd_mas_seg) == 24, "segment");
+static_assert(sizeof(struct mxcd_mas_query) == 40, "query");
+static_assert(sizeof(struct mxcd_mas_query_gpu) == 48, "query_gpu");
+static_assert(sizeof(struct mxcd_mas_query_file) == 48, "query_file");
+static_assert(sizeof(struct mxcd_mas_alloc) == 40, "alloc");
+static_assert(sizeof(struct mxcd_mas_free) == 8, "free");
+static_assert(sizeof(struct mxcd_mas_register) == 16, "register");
+static_assert(sizeof(struct mxcd_mas_unregister) == 8, "unregister");
+static_assert(sizeof(struct mxcd_mas_transfer) == 48, "transfer");
+static_assert(offsetof(struct mxcd_mas_req, file_offset) == 16, "file_offset");
+static_assert(offsetof(struct mxcd_mas_req, segs) == 48, "segs");
+static_assert(offsetof(struct mxcd_mas_req, arg) == 60, "arg");
+static_assert(offsetof(struct mxcd_mas_comp, result) == 8, "result");
+static_assert(offsetof(struct mxcd_mas_comp, reason) == 26, "reason");
+static_assert(MXCD_MAS_QUERY == 0xbc00, "number, without size or direction");
+static_assert(MXCD_MAS_TRANSFER == 0xbc07, "number, without size or direction");
 
 #define ABI_ID	4711	/* an id that nothing chooses by itself */
 
@@ -70,11 +72,10 @@ static const struct abi_ioctl abi_ioctls[] = {
 	}, {
 		ABI_IOCTL(TRANSFER, mxcd_mas_transfer), .has_flags = true,
 		.out = 40, .out_len = 8,
-	},
+	}, {
+		/* the end */
+	}
 };
-
-#define for_each_ioctl(io) \
-	for (io = abi_ioctls; io < abi_ioctls + ARRAY_SIZE(abi_ioctls); io++)
 
 FIXTURE(abi) {
 	int fd;
@@ -120,7 +121,7 @@ static void abi_fill_free(struct __test_metadata *_metadata, int fd, void *arg)
 }
 
 /* Makes an argument that the ioctl accepts. */
-static void abi_fill(struct __test_metadata *_metadata, FIXTURE_DATA(abi) *self,
+static void abi_fill(struct __test_metadata *_metadata, struct _test_data_abi *self,
 		     const struct abi_ioctl *io, void *arg)
 {
 	struct mxcd_mas_query_file *query_file = arg;
@@ -161,7 +162,7 @@ TEST_F(abi, well_formed_argument_is_accepted)
 {
 	const struct abi_ioctl *io;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		abi_fill(_metadata, self, io, self->pages);
 		EXPECT_EQ(0, mas_ioctl(self->fd, io->cmd, self->pages))
 			TH_LOG("%s", io->name);
@@ -174,7 +175,7 @@ TEST_F(abi, every_shorter_size_is_EINVAL)
 	const struct abi_ioctl *io;
 	__u32 size;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		for (size = 0; size < io->size; size++) {
 			abi_fill(_metadata, self, io, self->pages);
 			head->size = size;
@@ -192,7 +193,7 @@ TEST_F(abi, longer_size_with_zero_tail_is_accepted)
 	const struct abi_ioctl *io;
 	unsigned int i;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		for (i = 0; i < ARRAY_SIZE(more); i++) {
 			memset(self->pages, 0, MAS_PAGE);
 			abi_fill(_metadata, self, io, self->pages);
@@ -210,7 +211,7 @@ TEST_F(abi, longer_size_with_nonzero_tail_is_E2BIG)
 	const struct abi_ioctl *io;
 	unsigned int i;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		for (i = 0; i < ARRAY_SIZE(more); i++) {
 			memset(self->pages, 0, MAS_PAGE);
 			abi_fill(_metadata, self, io, self->pages);
@@ -229,7 +230,7 @@ TEST_F(abi, unknown_flags_are_EINVAL)
 	const struct abi_ioctl *io;
 	unsigned int bit;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		for (bit = 0; io->has_flags && bit < 32; bit++) {
 			if (io->known_flags & (1U << bit))
 				continue;
@@ -248,7 +249,7 @@ TEST_F(abi, reserved_fields_must_be_zero)
 	const struct abi_ioctl *io;
 	unsigned int byte;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		for (byte = 0; io->reserved && byte < 4; byte++) {
 			abi_fill(_metadata, self, io, self->pages);
 			self->pages[io->reserved + byte] = 1;
@@ -264,7 +265,7 @@ TEST_F(abi, out_fields_are_ignored_on_input)
 {
 	const struct abi_ioctl *io;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		abi_fill(_metadata, self, io, self->pages);
 		memset(self->pages + io->out, 0xff, io->out_len);
 		EXPECT_EQ(0, mas_ioctl(self->fd, io->cmd, self->pages))
@@ -296,7 +297,7 @@ TEST_F(abi, argument_out_of_reach_is_EFAULT)
 	const struct abi_ioctl *io;
 	__u32 room;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		abi_fill(_metadata, self, io, valid);
 		EXPECT_EQ(-EFAULT, mas_ioctl(self->fd, io->cmd, NULL))
 			TH_LOG("%s at NULL", io->name);
@@ -316,7 +317,7 @@ TEST_F(abi, argument_that_just_fits_is_accepted)
 	char *end = self->pages + 2 * MAS_PAGE;
 	const struct abi_ioctl *io;
 
-	for_each_ioctl(io) {
+	for (io = abi_ioctls; io->name; io++) {
 		abi_fill(_metadata, self, io, end - io->size);
 		EXPECT_EQ(0, mas_ioctl(self->fd, io->cmd, end - io->size))
 			TH_LOG("%s", io->name);

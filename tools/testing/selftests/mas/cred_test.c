@@ -101,7 +101,7 @@ static int become_group_nobody(void)
  * A child becomes somebody else, opens a context, leaves one completion in it
  * and passes it to us.
  */
-static int opened_by(FIXTURE_DATA(cred) *self, int (*become)(void))
+static int opened_by(struct _test_data_cred *self, int (*become)(void))
 {
 	pid_t child = fork();
 	int fd;
@@ -118,7 +118,7 @@ static int opened_by(FIXTURE_DATA(cred) *self, int (*become)(void))
 }
 
 static void expect_refused(struct __test_metadata *_metadata,
-			   FIXTURE_DATA(cred) *self, int fd)
+			   struct _test_data_cred *self, int fd)
 {
 	struct mxcd_mas_comp comp;
 
@@ -129,7 +129,7 @@ static void expect_refused(struct __test_metadata *_metadata,
 }
 
 static void expect_served(struct __test_metadata *_metadata,
-			  FIXTURE_DATA(cred) *self, int fd)
+			  struct _test_data_cred *self, int fd)
 {
 	struct mxcd_mas_comp comp = mas_by_write(fd, &self->query);
 

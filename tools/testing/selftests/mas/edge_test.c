@@ -185,9 +185,8 @@ TEST_F(fs, append_goes_to_the_end_whatever_the_offset)
 	comp = mas_by_ioctl(t->mas, &req);
 	EXPECT_EQ(65536, comp.result);
 	EXPECT_EQ(MXCD_MAS_ROUTE_BOUNCE, comp.route);
-	if (t->kind.dio) {
-		EXPECT_EQ(MXCD_MAS_REASON_APPEND, comp.reason);
-	}
+	EXPECT_EQ(t->kind.dio ? MXCD_MAS_REASON_APPEND : MXCD_MAS_REASON_NO_DIO,
+		  comp.reason);
 	t->len += 65536;
 	check_file(_metadata, t, 0, t->len);
 	/* Reads go by their offset as ever. */

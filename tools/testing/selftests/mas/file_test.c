@@ -36,7 +36,7 @@ FIXTURE_TEARDOWN(file)
 	close(self->fd);
 }
 
-static __s64 move(FIXTURE_DATA(file) *self, int op, __u32 file, __u64 length)
+static __s64 move(struct _test_data_file *self, int op, __u32 file, __u64 length)
 {
 	struct mxcd_mas_req req = mas_rw(op, file, 0, length, self->mem.handle,
 					 0);
@@ -207,7 +207,8 @@ TEST_F(file, id_chosen_by_the_kernel_is_none_that_is_taken)
 	int i, file;
 
 	for (i = 1; i <= 8; i++) {
-		ASSERT_EQ(i, mas_register_id(self->fd, self->target, i));
+		ASSERT_EQ(i, mas_register_id(self->fd, self->target, i))
+			TH_LOG("id %d", i);
 	}
 	for (i = 0; i < 8; i++) {
 		file = mas_register(self->fd, self->target);
@@ -316,7 +317,7 @@ TEST_F(file, files_and_handles_of_one_context_are_unseen_by_another)
 }
 
 /* Counts the lines of fdinfo that begin with @key; keeps the last in @line. */
-static int fdinfo(int fd, const char *key, char *line, size_t len)
+static int count_fdinfo(int fd, const char *key, char *line, size_t len)
 {
 	char path[64], buf[512];
 	FILE *info;
@@ -342,26 +343,26 @@ TEST_F(file, fdinfo_lists_what_the_context_holds)
 	int file;
 
 	ASSERT_EQ(0, fstat(self->target, &st));
-	EXPECT_EQ(0, fdinfo(self->fd, "mas-file:", line, sizeof(line)));
-	EXPECT_EQ(1, fdinfo(self->fd, "mas-handle:", line, sizeof(line)));
+	EXPECT_EQ(0, count_fdinfo(self->fd, "mas-file:", line, sizeof(line)));
+	EXPECT_EQ(1, count_fdinfo(self->fd, "mas-handle:", line, sizeof(line)));
 	snprintf(number, sizeof(number), "%llu",
 		 (unsigned long long)self->mem.length);
 	EXPECT_NE(NULL, strstr(line, number))
 		TH_LOG("length %s not in: %s", number, line);
-	EXPECT_EQ(1, fdinfo(self->fd, "mas-inflight:", line, sizeof(line)));
+	EXPECT_EQ(1, count_fdinfo(self->fd, "mas-inflight:", line, sizeof(line)));
 	EXPECT_EQ('0', line[strcspn(line, "0123456789")])
 		TH_LOG("%s", line);
 
 	file = mas_register(self->fd, self->target);
 	ASSERT_LT(0, file);
-	EXPECT_EQ(1, fdinfo(self->fd, "mas-file:", line, sizeof(line)));
+	EXPECT_EQ(1, count_fdinfo(self->fd, "mas-file:", line, sizeof(line)));
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)st.st_ino);
 	EXPECT_NE(NULL, strstr(line, number))
 		TH_LOG("inode %s not in: %s", number, line);
 	ASSERT_EQ(0, mas_unregister(self->fd, file));
-	EXPECT_EQ(0, fdinfo(self->fd, "mas-file:", line, sizeof(line)));
+	EXPECT_EQ(0, count_fdinfo(self->fd, "mas-file:", line, sizeof(line)));
 	ASSERT_EQ(0, mas_free(self->fd, self->mem.handle));
-	EXPECT_EQ(0, fdinfo(self->fd, "mas-handle:", line, sizeof(line)));
+	EXPECT_EQ(0, count_fdinfo(self->fd, "mas-handle:", line, sizeof(line)));
 }
 
 TEST_HARNESS_MAIN

@@ -92,13 +92,9 @@ static inline void target_put(struct __test_metadata *_metadata,
 			      struct target *t, __u64 len)
 {
 	mas_fill(t->model, len, mas_rand(&t->seed));
-	if (!t->kind.raw) {
-		ASSERT_EQ(0, ftruncate(t->fd, 0));
-	}
+	ASSERT_EQ(0, t->kind.raw ? 0 : ftruncate(t->fd, 0));
 	ASSERT_TRUE(mas_pwrite(t->fd, t->model, len, t->base));
-	if (t->kind.dio) {
-		ASSERT_EQ(0, fsync(t->fd));
-	}
+	ASSERT_EQ(0, fsync(t->fd));
 	if (!t->kind.raw || len > t->len)
 		t->len = len;
 }
@@ -180,9 +176,7 @@ static inline void check_file(struct __test_metadata *_metadata,
 	EXPECT_EQ(-1, mas_diff(t->model + from, t->buf, to - from))
 		TH_LOG("compared from %llu to %llu", from, to);
 	ASSERT_EQ(0, fstat(t->fd, &st));
-	if (!t->kind.raw) {
-		EXPECT_EQ(t->len, st.st_size);
-	}
+	EXPECT_EQ(t->kind.raw ? 0 : t->len, st.st_size);
 }
 
 /* Writes fresh bytes and compares the file around them with the model. */

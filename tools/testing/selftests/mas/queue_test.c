@@ -58,7 +58,7 @@ FIXTURE_TEARDOWN(queue)
 }
 
 /* Request @i of a batch reads piece @i of the file to place @i of the handle. */
-static void fill_reads(FIXTURE_DATA(queue) *self, struct mxcd_mas_req *reqs,
+static void fill_reads(struct _test_data_queue *self, struct mxcd_mas_req *reqs,
 		       __u32 nr, __u32 piece)
 {
 	__u32 i;
@@ -401,7 +401,7 @@ TEST_F(queue, requests_end_where_they_cannot_be_read)
 
 struct worker {
 	pthread_t thread;
-	FIXTURE_DATA(queue) *self;
+	struct _test_data_queue *self;
 	__u32 id;
 	__u32 rounds;
 	__u32 nr;
@@ -444,7 +444,7 @@ static void *work(void *arg)
 }
 
 static void run_workers(struct __test_metadata *_metadata,
-			FIXTURE_DATA(queue) *self, __u32 nr, __u32 rounds,
+			struct _test_data_queue *self, __u32 nr, __u32 rounds,
 			__u32 batch)
 {
 	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
@@ -527,7 +527,7 @@ FIXTURE_TEARDOWN(owner)
 }
 
 /* Submits 64 reads of 1 MiB into a handle of its own; returns the context. */
-static int leave_in_flight(FIXTURE_DATA(owner) *self, __u32 op)
+static int leave_in_flight(struct _test_data_owner *self, __u32 op)
 {
 	struct mxcd_mas_req reqs[64];
 	struct mxcd_mas_alloc mem;
@@ -545,7 +545,7 @@ static int leave_in_flight(FIXTURE_DATA(owner) *self, __u32 op)
 }
 
 static void expect_all_back(struct __test_metadata *_metadata,
-			    FIXTURE_DATA(owner) *self)
+			    struct _test_data_owner *self)
 {
 	int fd;
 
@@ -649,19 +649,25 @@ TEST_F(owner, freed_handle_keeps_its_memory_while_requests_run)
 	while (got < 16) {
 		ret = read(fd, comps, sizeof(comps));
 		ASSERT_LT(0, ret);
-		for (i = 0; i < ret / sizeof(comps[0]); i++, got++)
-			EXPECT_EQ(MAS_MIB, comps[i].result);
+		for (i = 0; i < ret / sizeof(comps[0]); i++, got++) {
+			EXPECT_EQ(MAS_MIB, comps[i].result)
+				TH_LOG("completion %u", i);
+		}
 	}
 	map = mas_map(fd, &fresh);
 	ASSERT_NE(MAP_FAILED, (void *)map);
-	for (i = 0; i < fresh.length / MAS_MIB; i++)
-		ASSERT_EQ(-1, mas_not_all(map + i * MAS_MIB, 64, 0));
+	for (i = 0; i < fresh.length / MAS_MIB; i++) {
+		ASSERT_EQ(-1, mas_not_all(map + i * MAS_MIB, 64, 0))
+			TH_LOG("MiB %u", i);
+	}
 	ASSERT_EQ(16 * MAS_MIB, mas_wait_vram(fd, self->gpu, 16 * MAS_MIB));
 	ASSERT_EQ(0, mas_alloc(fd, self->gpu, 16 * MAS_MIB, &mem));
 	map = mas_map(fd, &mem);
 	ASSERT_NE(MAP_FAILED, (void *)map);
-	for (i = 0; i < 16; i++)
-		ASSERT_EQ(-1, mas_not_all(map + i * MAS_MIB, 4096, 0));
+	for (i = 0; i < 16; i++) {
+		ASSERT_EQ(-1, mas_not_all(map + i * MAS_MIB, 4096, 0))
+			TH_LOG("MiB %u", i);
+	}
 	close(fd);
 }
 

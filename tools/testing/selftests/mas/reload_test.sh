@@ -30,8 +30,9 @@ some_io()
 
 	for test in disk.raw512.aligned_transfers_go_p2p \
 		    disk.ext4.unaligned_ends_bounce_and_the_middle_goes_p2p; do
-		"$here/route_test" -r $test >"$log" 2>&1 ||
-			{ sed 's/^/# /' "$log"; return 1; }
+		"$here/route_test" -r $test >"$log" 2>&1 && continue
+		sed 's/^/# /' "$log"
+		return 1
 	done
 }
 
@@ -77,7 +78,10 @@ load_and_unload()
 	local i
 
 	for ((i = 0; i < ROUNDS; i++)); do
-		mas_load && mas_ready && rmmod mxcd || { note "round $i"; return 1; }
+		if ! { mas_load && mas_ready && rmmod mxcd; }; then
+			note "round $i"
+			return 1
+		fi
 	done
 }
 
@@ -86,8 +90,10 @@ load_and_unload_with_io()
 	local i
 
 	for ((i = 0; i < ROUNDS / 5; i++)); do
-		mas_load && mas_ready && some_io && rmmod mxcd ||
-			{ note "round $i"; return 1; }
+		if ! { mas_load && mas_ready && some_io && rmmod mxcd; }; then
+			note "round $i"
+			return 1
+		fi
 	done
 }
 
@@ -96,7 +102,10 @@ bind_and_unbind_with_io()
 	local i
 
 	for ((i = 0; i < ROUNDS; i++)); do
-		mas_ready && some_io && unbind_all || { note "round $i"; return 1; }
+		if ! { mas_ready && some_io && unbind_all; }; then
+			note "round $i"
+			return 1
+		fi
 	done
 }
 

@@ -69,7 +69,7 @@ FIXTURE_TEARDOWN(request)
 
 /* Runs a request that has to fail and looks at the rest of its completion. */
 static __s64 failing(struct __test_metadata *_metadata,
-		     FIXTURE_DATA(request) *self, struct mxcd_mas_req *req)
+		     struct _test_data_request *self, struct mxcd_mas_req *req)
 {
 	struct mxcd_mas_comp comp = self->run(self->fd, req);
 

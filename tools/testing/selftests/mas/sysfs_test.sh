@@ -72,7 +72,7 @@ every_line_is_a_key_and_an_integer()
 {
 	local file
 
-	for file in $layout/properties $layout/nodes/*/properties; do
+	for file in "$layout"/properties "$layout"/nodes/*/properties; do
 		if grep -vE '^[a-z_]+ -?[0-9]+$' "$file"; then
 			note "is in $file"
 			return 1
@@ -89,7 +89,7 @@ nodes_are_numbered_without_gaps()
 {
 	local n total=$(($(cpu_nodes) + $(gpu_nodes)))
 
-	is directories $total "$(ls $layout/nodes | wc -l)" || return
+	is directories $total "$(find $layout/nodes -mindepth 1 -maxdepth 1 | wc -l)" || return
 	for ((n = 0; n < total; n++)); do
 		test -d "$layout/nodes/$n" || return
 	done
@@ -152,9 +152,8 @@ gpus_are_the_pci_functions()
 		is device_id $(($(cat "$pci/device"))) "$(value "$file" device_id)" || return
 		is numa_node "$(cat "$pci/numa_node")" "$(value "$file" numa_node)" || return
 	done
-	# shellcheck disable=SC2086,SC2116 # lists
-	is functions "$(echo $(printf '%s\n' $MAS_GPUS | sort))" \
-		"$(echo $(printf '%s\n' $bdfs | sort))"
+	# shellcheck disable=SC2086 # lists
+	is functions "$(printf '%s\n' $MAS_GPUS | sort)" "$(printf '%s\n' $bdfs | sort)"
 }
 
 gpu_properties_are_complete()
@@ -205,7 +204,7 @@ every_controller_has_a_link()
 		for bdf in $(nvme_functions); do
 			dir=$(node_of $n)/storage_links/$bdf
 			is files "distance driver reason route_read route_write " \
-				"$(ls "$dir" | tr '\n' ' ')" || return
+				"$(cd "$dir" && printf '%s ' *)" || return
 			is driver nvme "$(cat "$dir/driver")" || return
 			is route_read p2p "$(cat "$dir/route_read")" || return
 			is route_write p2p "$(cat "$dir/route_write")" || return

@@ -75,8 +75,8 @@ TEST_F(any, whole_file_of_odd_size)
 
 static __u64 any_length(__u64 *seed)
 {
-	static const __u64 upto[] = { 16, 600, 5000, 20000, 300000 };
-	__u64 len = 1 + mas_below(seed, upto[mas_below(seed, ARRAY_SIZE(upto))]);
+	static const __u64 limits[] = { 16, 600, 5000, 20000, 300000 };
+	__u64 len = 1 + mas_below(seed, limits[mas_below(seed, ARRAY_SIZE(limits))]);
 
 	/* Every third is a multiple of something that disks like. */
 	if (!mas_below(seed, 3))
@@ -153,6 +153,7 @@ TEST_F(any, every_residue_of_the_vram_offset)
 TEST_F(any, first_and_last_byte_of_the_handle)
 {
 	struct target *t = &self->t;
+
 	target_put(_metadata, t, 256 * MAS_KIB);
 	check_read(_metadata, t, 0, 4096, 0, 0);
 	check_read(_metadata, t, 0, 4096, SPAN - 4096, 0);
@@ -173,7 +174,7 @@ TEST_F(any, registered_file_and_descriptor_are_the_same)
 	EXPECT_EQ(65536, mas_by_ioctl(t->mas, &req).result);
 	EXPECT_EQ(-1, mas_diff(t->model, t->vram, 65536));
 	EXPECT_EQ(65536, target_run(_metadata, t, MXCD_MAS_OP_READ, 0, 65536,
-			     65536, 0).result);
+				    65536, 0).result);
 	EXPECT_EQ(-1, mas_diff(t->model, t->vram + 65536, 65536));
 }
 
@@ -237,7 +238,8 @@ static void write_tiles(struct __test_metadata *_metadata,
 	ASSERT_EQ(nr, arg.out_submitted);
 	ASSERT_EQ(nr, arg.out_completed);
 	for (i = 0; i < nr; i++) {
-		EXPECT_EQ(comps[i].user_data, comps[i].result);
+		EXPECT_EQ(comps[i].user_data, comps[i].result)
+			TH_LOG("piece %u", i);
 	}
 }
 
