@@ -27,7 +27,7 @@ check() # NAME FUNCTION
 		failed=$((failed + 1))
 		say "$1: FAIL"
 		[ -s "$out" ] || echo "failed without a word" >"$out"
-		sed 's,/mnt/,,g; s/^/         /; 200q' "$out"
+		sed 's,/mnt/,,g; s/^/         /; 60q' "$out"
 	fi
 }
 
