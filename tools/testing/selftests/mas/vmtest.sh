@@ -111,6 +111,14 @@ fail() # TEXT
 	say "FAIL: $*"
 }
 
+# Print what was said since the last good result before each bad one.
+failed_results() # TAP
+{
+	awk '{ said = said "         " $0 "\n" }
+	     /^not ok / { printf "%s", said }
+	     /^(not )?ok / { said = "" }' "$1"
+}
+
 # Count the results of one program: its TAP lines, the plan and the exit code.
 count_results() # NAME TAP RC SECONDS
 {
@@ -126,7 +134,7 @@ count_results() # NAME TAP RC SECONDS
 	grep -aE '^ok .*# SKIP' "$tap" | sed "s|^|         $name: |" || true
 	if ((bad)); then
 		failed=$((failed + bad))
-		sed 's/^/         /' "$tap"
+		failed_results "$tap"
 	fi
 	if [ "$rc" = died ]; then
 		fail "$name: the guest died in it"
