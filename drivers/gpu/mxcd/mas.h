@@ -2,9 +2,9 @@
 /*
  * The MAS side of the driver: contexts, memory handles, files, requests.
  *
- * Data goes one way: mas_dev parses, mas_io resolves {file id -> mas_file,
- * handle -> mas_mem} and asks mas_route, the VFS moves the data, the completion
- * goes to the caller's queue in mas_ctx.
+ * Data goes one way: mas_dev parses, mas_plan resolves {file id -> mas_file,
+ * handle -> mas_mem} and asks mas_route, mas_io has mas_piece move one piece after
+ * the other by the VFS, the completion goes to the caller's queue in mas_ctx.
  *
  * Who holds what while DMA runs: a request holds its file, its memory handle
  * and the gate of the GPU, and its context cannot be freed before it has
@@ -37,8 +37,8 @@ struct vm_area_struct;
 /* Requests a context may have submitted and not yet collected. */
 #define MAS_MAX_QUEUE	16384
 
-/* Segments of one request. */
-#define MAS_MAX_SEGS	65536
+/* Segments of one request; see mas_view_iter(). */
+#define MAS_MAX_SEGS	32768
 
 /**
  * struct mas_ctx - an open file of /dev/mxcd_mas*
@@ -55,6 +55,8 @@ struct vm_area_struct;
  * @eventfd: raised for each request that goes to @done, or NULL
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
+ * @wq: carries what this context has submitted and what may sleep; its own, so
+ *	that a stalled disk of one tenant does not stall another's work
  * @free_work: frees the context when that cannot be done by who is last
  */
 struct mas_ctx {
@@ -71,6 +73,7 @@ struct mas_ctx {
 	struct eventfd_ctx *eventfd;
 	bool closed;
 	wait_queue_head_t wait;
+	struct workqueue_struct *wq;
 	struct work_struct free_work;
 };
 
@@ -166,6 +169,7 @@ struct mas_mem {
  * @pdev: the NVMe controller that the file's data is behind, a reference is
  *	held; NULL when p2p is out of the question
  * @reason: then why, &enum mxcd_mas_reason
+ * @page_cache: I/O that is not direct goes through the page cache
  * @read_align: unit of a direct read in bytes; 0: no direct I/O
  * @write_align: unit of a direct write that shares no page with the page cache
  * @mem_align: what the disk asks of memory addresses
@@ -179,6 +183,7 @@ struct mas_file {
 	struct file *file;
 	struct pci_dev *pdev;
 	u16 reason;
+	bool page_cache;
 	u32 read_align;
 	u32 write_align;
 	u32 mem_align;
@@ -274,6 +279,7 @@ void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
 		      struct mas_batch *batch, unsigned int how);
 int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args);
 void mas_submit_end(struct mas_submit *submit);
+void mas_io_end_file(struct mas_req *req);
 void mas_io_free(struct mas_req *req);
 
 /* How to submit */

@@ -25,6 +25,7 @@ static void mas_ctx_free(struct work_struct *work)
 {
 	struct mas_ctx *ctx = container_of(work, struct mas_ctx, free_work);
 
+	destroy_workqueue(ctx->wq);
 	kfree(ctx);
 }
 
@@ -42,6 +43,12 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 	if (!ctx)
 		return NULL;
+
+	ctx->wq = alloc_workqueue("mas/%d", WQ_UNBOUND, 0, current->pid);
+	if (!ctx->wq) {
+		kfree(ctx);
+		return NULL;
+	}
 
 	ctx->gpus = gpus;
 	xa_init_flags(&ctx->mems, XA_FLAGS_ALLOC1);
@@ -102,7 +109,7 @@ void mas_ctx_close(struct mas_ctx *ctx)
 	if (eventfd)
 		eventfd_ctx_put(eventfd);
 	if (last)
-		kfree(ctx);
+		mas_ctx_free(&ctx->free_work);
 }
 
 /* Count a request in the queue and put it last of those in flight. */
@@ -333,11 +340,17 @@ static int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)
 /* What could not be delivered goes back: a result is never lost. */
 static void mas_ctx_put_back(struct mas_ctx *ctx, struct list_head *reqs)
 {
+	struct mas_req *req;
+
 	if (list_empty(reqs))
 		return;
 
 	spin_lock_irq(&ctx->lock);
-	ctx->nr_queued += list_count_nodes(reqs);
+	list_for_each_entry(req, reqs, node) {
+		ctx->nr_queued++;
+		if (ctx->eventfd)
+			eventfd_signal(ctx->eventfd);
+	}
 	list_splice(reqs, &ctx->done);
 	wake_up(&ctx->wait);
 	spin_unlock_irq(&ctx->lock);
@@ -358,6 +371,7 @@ static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 		if (mas_copy_comp(req, comps + (by_index ? req->index : nr)))
 			break;
 		list_del(&req->node);
+		mas_io_end_file(req);
 		mas_io_free(req);
 		nr++;
 	}

@@ -2,10 +2,10 @@
 /*
  * /dev/mxcd_mas and /dev/mxcd_mas<n>: file operations and the ioctl table.
  *
- * Minor 0 reaches every GPU, minor n + 1 reaches GPU n. A node appears when its
- * GPU is first bound and stays until the module goes, so that a program that
- * opens it with O_CREAT never makes a regular file there; while MAS is off, open()
- * says -ENODEV.
+ * Minor 0 reaches every GPU, minor n + 1 reaches GPU n. The node of a GPU appears
+ * when it is first bound and stays until the module goes: unbinding must not let a
+ * program that opens it with O_CREAT make a regular file there. While MAS is off,
+ * open() says -ENODEV.
  *
  * All open files share one address_space of the driver's own, whatever node and
  * whatever mount namespace they came from: unbind zaps all mappings through it.
@@ -62,7 +62,7 @@ static int mas_release(struct inode *inode, struct file *filp)
  * program that was tricked into writing to a descriptor of somebody else's must
  * not lend them. Compared by value, so that fork and exec change nothing.
  */
-static bool mas_caller_is_opener(struct file *filp)
+static bool mas_caller_may_act(struct file *filp)
 {
 	const struct cred *opener = filp->f_cred;
 	const struct cred *caller = current_cred();
@@ -109,7 +109,7 @@ static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count
 	size_t size = sizeof(struct mxcd_mas_req);
 	long nr;
 
-	if (!mas_caller_is_opener(filp))
+	if (!mas_caller_may_act(filp))
 		return -EACCES;
 	if (count % size)
 		return -EINVAL;
@@ -122,7 +122,7 @@ static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count
 
 static ssize_t mas_read(struct file *filp, char __user *buf, size_t count, loff_t *ppos)
 {
-	if (!mas_caller_is_opener(filp))
+	if (!mas_caller_may_act(filp))
 		return -EACCES;
 	if (count < sizeof(struct mxcd_mas_comp))
 		return -EINVAL;

@@ -22,6 +22,7 @@
 #include <linux/cred.h>
 #include <linux/errno.h>
 #include <linux/fs.h>
+#include <linux/fsnotify.h>
 #include <linux/slab.h>
 
 #include "mas.h"
@@ -59,6 +60,14 @@ static bool mas_io_account(struct mas_req *req, ssize_t ret)
 	return ret == req->piece_len && req->done < req->len;
 }
 
+/* What the storage controller says it wrote to a BAR that has gone is nowhere. */
+static void mas_io_lost(struct mas_req *req)
+{
+	req->result = -ENODEV;
+	req->p2p_bytes = 0;
+	req->route = 0;
+}
+
 /* Did a request do all it was asked to, so that those linked to it may start? */
 static bool mas_io_succeeded(struct mas_req *req)
 {
@@ -70,8 +79,6 @@ static void mas_io_put_refs(struct mas_req *req)
 	if (req->mem)
 		mas_mem_put(req->mem);
 	mas_segs_put(req->segs);
-	if (req->file)
-		mas_file_put(req->file);
 	if (req->cred)
 		put_cred(req->cred);
 }
@@ -88,7 +95,7 @@ static void mas_io_finish(struct mas_req *req)
 	if (req->done)
 		req->result = req->done;
 	if (gpu && mxcd_gpu_gone(gpu))
-		req->result = -ENODEV;
+		mas_io_lost(req);
 	if (next && !mas_io_succeeded(req))
 		WRITE_ONCE(next->cancelled, true);
 
@@ -114,7 +121,7 @@ static void mas_io_finish(struct mas_req *req)
  */
 void mas_io_kick(struct mas_req *req)
 {
-	queue_work(mas_wq, &req->work);
+	queue_work(req->ctx->wq, &req->work);
 }
 
 /**
@@ -138,6 +145,8 @@ void mas_io_complete(struct kiocb *iocb, long ret)
 		return;
 	}
 
+	/* The VFS notifies only of what ends before its call returns. */
+	req->notify |= ret > 0;
 	if (!mas_io_account(req, ret))
 		mas_io_finish(req);
 	else
@@ -318,6 +327,27 @@ static struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_
 }
 
 /**
+ * mas_io_end_file - be done with the file of a request
+ * @req: a request that is complete and being collected
+ *
+ * Tells those who watch the file what had not been told yet.
+ *
+ * Context: may sleep.
+ */
+void mas_io_end_file(struct mas_req *req)
+{
+	if (!req->file)
+		return;
+
+	if (req->notify && mas_is_write(req))
+		fsnotify_modify(req->file->file);
+	else if (req->notify)
+		fsnotify_access(req->file->file);
+	mas_file_put_sync(req->file);
+	req->file = NULL;
+}
+
+/**
  * mas_io_free - free a request
  * @req: a request whose result has been collected or is of no interest
  *
@@ -325,6 +355,8 @@ static struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_
  */
 void mas_io_free(struct mas_req *req)
 {
+	if (req->file)
+		mas_file_put(req->file);
 	kmem_cache_free(mas_req_cache, req);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The request, shared by the engine (mas_io.c) and the queue (mas_ctx.c). */
+/* The request, shared by those who carry it: plan, pieces, engine and queue. */
 #ifndef _MAS_IO_H
 #define _MAS_IO_H
 
@@ -12,12 +12,15 @@
  * enum mas_piece - how the next piece of a transfer is moved
  * @MAS_PIECE_DIRECT: the storage controller reaches VRAM (p2p)
  * @MAS_PIECE_EDGE: read one direct unit into host memory, copy what was asked for
- * @MAS_PIECE_CACHED: through the page cache
+ * @MAS_PIECE_CACHED: through the page cache, which the CPU copies to or from
+ * @MAS_PIECE_STAGED: through a buffer in host memory, where the file system may
+ *	not see VRAM
  */
 enum mas_piece {
 	MAS_PIECE_DIRECT,
 	MAS_PIECE_EDGE,
 	MAS_PIECE_CACHED,
+	MAS_PIECE_STAGED,
 };
 
 /**
@@ -28,7 +31,7 @@ enum mas_piece {
  * @next: the I/O operation that is linked behind this one, or NULL; starts when
  *	this one has completed
  * @ctx: the context; cannot go while this is in flight
- * @file: the file, a reference is held, or NULL
+ * @file: the file, a reference is held until the completion is collected, or NULL
  * @mem: the handle, a reference is held, or NULL
  * @segs: the segment list, or NULL
  * @view: the VRAM
@@ -44,6 +47,7 @@ enum mas_piece {
  * @cancelled: begin no further piece
  * @edge_direct: move edges by MAS_PIECE_EDGE
  * @flush: read the BAR when the completion is collected
+ * @notify: tell those who watch the file when the completion is collected
  * @fsize_limit: RLIMIT_FSIZE of the submitter
  * @pos: first byte in the file
  * @mem_offset: first byte in @view
@@ -86,6 +90,7 @@ struct mas_req {
 	bool cancelled;
 	bool edge_direct;
 	bool flush;
+	bool notify;
 	unsigned long fsize_limit;
 	u64 pos;
 	u64 mem_offset;
@@ -106,6 +111,9 @@ struct mas_req {
 
 /* Longest piece; keeps each byte count within MAX_RW_COUNT. */
 #define MAS_PIECE_MAX	SZ_1G
+
+/* Longest piece that goes through a buffer. */
+#define MAS_STAGE_MAX	SZ_64K
 
 /* mas_plan.c */
 int mas_req_check(const struct mxcd_mas_req *args, unsigned int how);

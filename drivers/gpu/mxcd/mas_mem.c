@@ -356,7 +356,7 @@ int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
 {
 	struct mas_mem *mem;
 
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 
 	mem = mas_mem_get_by_pgoff(ctx, vma->vm_pgoff);

@@ -13,7 +13,7 @@
 #include <linux/overflow.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
-#include <linux/string.h>
+#include <linux/uaccess.h>
 #include <linux/uio.h>
 
 #include "mas.h"
@@ -78,7 +78,11 @@ void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
 	unsigned int first = mas_view_find(view, offset);
 	unsigned int last = mas_view_find(view, offset + len - 1);
 
-	/* The block layer keeps the number of segments in 16 bits: no surplus. */
+	/*
+	 * The block layer keeps the number of segments in 16 bits: no surplus. The
+	 * longest piece has 16384 extents of one granule and the borders of all
+	 * segments of a list.
+	 */
 	iov_iter_bvec(iter, dir, view->bvecs + first, last - first + 1, len);
 	iter->iov_offset = offset - view->starts[first];
 }
@@ -190,18 +194,14 @@ static int mas_segs_resolve(struct mas_ctx *ctx, struct mas_segs *segs)
 
 static int mas_segs_copy(struct mas_segs *segs, const struct mxcd_mas_req *args)
 {
-	segs->user = vmemdup_array_user(u64_to_user_ptr(args->segs), args->nr_segs,
-					sizeof(*segs->user));
-	if (IS_ERR(segs->user)) {
-		int ret = PTR_ERR(segs->user);
-
-		segs->user = NULL;
-		return ret;
-	}
-
 	segs->nr = args->nr_segs;
 	segs->mems = kvcalloc(segs->nr, sizeof(*segs->mems), GFP_KERNEL_ACCOUNT);
-	return segs->mems ? 0 : -ENOMEM;
+	segs->user = kvmalloc_array(segs->nr, sizeof(*segs->user), GFP_KERNEL_ACCOUNT);
+	if (!segs->mems || !segs->user)
+		return -ENOMEM;
+
+	return copy_from_user(segs->user, u64_to_user_ptr(args->segs),
+			      segs->nr * sizeof(*segs->user)) ? -EFAULT : 0;
 }
 
 /**
@@ -331,6 +331,8 @@ const struct mas_view *mas_segs_view(struct mas_segs *segs)
 			run++;
 		start = mas_segs_append(segs, seg, &segs->mems[run]->view, start);
 	}
+	kvfree(segs->user);
+	segs->user = NULL;
 
 	return &segs->view;
 }

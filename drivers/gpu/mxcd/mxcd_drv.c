@@ -23,7 +23,7 @@ static bool mas;
 module_param(mas, bool, 0444);
 MODULE_PARM_DESC(mas, "Serve VRAM to direct I/O (0: bind only, 1: serve; default 0)");
 
-/* Frees what must not be freed where the last reference goes. */
+/* Frees what cannot be freed where its last reference goes; never waits for I/O. */
 struct workqueue_struct *mas_wq;
 
 /* Writers hold mxcd_gpus_lock, readers RCU. */
@@ -36,7 +36,7 @@ static DECLARE_BITMAP(mxcd_gpus_seen, MXCD_MAX_GPUS);
 /*
  * Where firmware keeps its data in the VRAM of these cards is not public: the
  * first and the last GiB are left alone. The parameters vram_head_mb and
- * vram_tail_mb say otherwise.
+ * vram_tail_mb override that.
  */
 enum { MXCD_C550, MXCD_C500, MXCD_C280, MXCD_N260 };
 
@@ -257,7 +257,6 @@ static void mxcd_gpu_enable(struct mxcd_gpu *gpu)
 
 	if (mxcd_vram_add(gpu)) {
 		pci_warn(gpu->pdev, "MAS %s\n", gpu->state);
-		percpu_ref_exit(&gpu->gate);
 		return;
 	}
 
