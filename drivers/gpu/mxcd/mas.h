@@ -28,12 +28,16 @@
 
 struct bio_vec;
 struct cred;
+struct eventfd_ctx;
 struct iov_iter;
 struct seq_file;
 struct vm_area_struct;
 
 /* Requests a context may have submitted and not yet collected. */
 #define MAS_MAX_QUEUE	16384
+
+/* Segments of one request. */
+#define MAS_MAX_SEGS	65536
 
 /* A handle is mapped at its number times this: 1 TiB. */
 #define MAS_MMAP_SHIFT	40
@@ -45,10 +49,11 @@ struct vm_area_struct;
  * @files: file id -> &struct mas_file
  * @nr_files: registered files, counted against RLIMIT_NOFILE
  * @lock: protects everything below, and the list a request is on; irqsave
- * @inflight: requests submitted and not complete that no batch waits for
- * @done: requests complete and not yet read
- * @nr_inflight: requests submitted and not complete, batches included
+ * @inflight: requests submitted and not complete, oldest first
+ * @done: requests complete, to be read
+ * @nr_inflight: length of @inflight
  * @nr_queued: @nr_inflight and those complete but not collected
+ * @eventfd: raised for each request that goes to @done, or NULL
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
  * @free_work: frees the context when that cannot be done by who is last
@@ -63,6 +68,7 @@ struct mas_ctx {
 	struct list_head done;
 	unsigned int nr_inflight;
 	unsigned int nr_queued;
+	struct eventfd_ctx *eventfd;
 	bool closed;
 	wait_queue_head_t wait;
 	struct work_struct free_work;
@@ -70,7 +76,6 @@ struct mas_ctx {
 
 /**
  * struct mas_batch - requests whose submitter waits for them
- * @pending: submitted, not complete
  * @done: complete
  * @nr_done: length of @done
  * @wake_at: wake the submitter when @nr_done reaches this
@@ -81,11 +86,47 @@ struct mas_ctx {
  * submitter leaves, whichever comes first.
  */
 struct mas_batch {
-	struct list_head pending;
 	struct list_head done;
 	unsigned int nr_done;
 	unsigned int wake_at;
 	wait_queue_head_t wait;
+};
+
+/**
+ * struct mas_submit - requests of one call, on their way in
+ * @ctx: the context
+ * @batch: the batch that they belong to, or NULL
+ * @how: MAS_IO_* flags
+ * @nr: requests taken so far
+ * @head: first I/O operation of a chain of links that is not complete yet
+ * @tail: last one
+ * @linked: the request before has MXCD_MAS_REQ_LINK
+ * @broken: a control operation of this chain has failed
+ */
+struct mas_submit {
+	struct mas_ctx *ctx;
+	struct mas_batch *batch;
+	unsigned int how;
+	unsigned int nr;
+	struct mas_req *head;
+	struct mas_req *tail;
+	bool linked;
+	bool broken;
+};
+
+/**
+ * struct mas_view - a row of extents
+ * @bvecs: the extents, each at most 1 GiB
+ * @starts: offset of each
+ * @nr_bvecs: number of them
+ * @borders: the addresses at which extents meet, ored together: tells what all
+ *	of them are multiples of
+ */
+struct mas_view {
+	const struct bio_vec *bvecs;
+	const u64 *starts;
+	unsigned int nr_bvecs;
+	u64 borders;
 };
 
 /**
@@ -98,6 +139,7 @@ struct mas_batch {
  * @bvecs: the extents, each at most 1 GiB; used under the GPU's gate only
  * @nr_bvecs: number of them
  * @starts: offset of each extent within the handle
+ * @view: both of them, as requests use them
  * @free_work: frees it when the last reference goes where one may not sleep
  * @rcu: look-ups may still read @ref
  */
@@ -109,6 +151,7 @@ struct mas_mem {
 	struct bio_vec *bvecs;
 	unsigned int nr_bvecs;
 	u64 *starts;
+	struct mas_view view;
 	struct work_struct free_work;
 	struct rcu_head rcu;
 };
@@ -152,7 +195,8 @@ struct mas_route {
 	u16 reason;
 };
 
-struct mas_req;	/* mas_io.h */
+struct mas_req;		/* mas_io.h */
+struct mas_segs;	/* mas_view.c */
 
 extern struct workqueue_struct *mas_wq;
 
@@ -165,11 +209,7 @@ void mas_dev_zap(void);
 /* mas_ctx.c */
 struct mas_ctx *mas_ctx_create(u64 gpus);
 void mas_ctx_close(struct mas_ctx *ctx);
-int mas_ctx_reserve(struct mas_ctx *ctx, bool nowait);
-void mas_ctx_unreserve(struct mas_ctx *ctx);
-void mas_ctx_start(struct mas_ctx *ctx, struct mas_batch *batch,
-		   struct mas_req *req);
-void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req);
+int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd);
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 		     unsigned int max, bool nonblock);
 void mas_batch_init(struct mas_batch *batch);
@@ -186,12 +226,20 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle);
 struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle);
 void mas_mem_put(struct mas_mem *mem);
 void mas_mem_put_sync(struct mas_mem *mem);
-void mas_mem_iter(struct mas_mem *mem, u64 offset, size_t len,
-		  unsigned int dir, struct iov_iter *iter);
-bool mas_mem_fits(struct mas_mem *mem, u64 offset, u64 len, u32 align,
-		  u32 seg_align);
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
 void mas_mem_revoke_all(struct mxcd_gpu *gpu);
+
+/* mas_view.c */
+void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
+		   unsigned int dir, struct iov_iter *iter);
+bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
+		   u32 seg_align);
+unsigned long mas_view_page(const struct mas_view *view, u64 offset,
+			    unsigned long *contig);
+struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
+struct mxcd_gpu *mas_segs_gpu(const struct mas_segs *segs);
+const struct mas_view *mas_segs_view(struct mas_segs *segs);
+void mas_segs_put(struct mas_segs *segs);
 
 /* mas_file.c */
 int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);
@@ -219,11 +267,13 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 /* mas_io.c */
 int mas_io_init(void);
 void mas_io_exit(void);
-int mas_io_submit(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-		  struct mas_batch *batch, u32 index, unsigned int flags);
+void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
+		      struct mas_batch *batch, unsigned int how);
+int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args);
+void mas_submit_end(struct mas_submit *submit);
 void mas_io_free(struct mas_req *req);
 
-/* Flags of mas_io_submit() */
+/* How to submit */
 #define MAS_IO_NONBLOCK		BIT(0)	/* do not wait for a disk */
 #define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
 #define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */

@@ -81,28 +81,27 @@ static unsigned int mas_submit_flags(struct file *filp)
 
 /*
  * Submit requests in order. Returns how many were taken, or an error when not
- * even the first was. Only the first may wait for room in the queue.
+ * even the first was.
  */
 static long mas_submit_array(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs,
 			     unsigned int nr, struct mas_batch *batch, unsigned int how)
 {
+	struct mas_submit submit;
 	struct mxcd_mas_req req;
 	struct blk_plug plug;
-	unsigned int i;
 	int ret = 0;
 
+	mas_submit_begin(&submit, ctx, batch, how);
 	blk_start_plug(&plug);
-	for (i = 0; i < nr; i++) {
-		ret = copy_from_user(&req, reqs + i, sizeof(req)) ? -EFAULT : 0;
+	while (submit.nr < nr && !ret) {
+		ret = copy_from_user(&req, reqs + submit.nr, sizeof(req)) ? -EFAULT : 0;
 		if (!ret)
-			ret = mas_io_submit(ctx, &req, batch, i, how);
-		if (ret)
-			break;
-		how |= MAS_IO_QUEUE_NOWAIT;
+			ret = mas_submit_one(&submit, &req);
 	}
+	mas_submit_end(&submit);
 	blk_finish_plug(&plug);
 
-	return i ? i : ret;
+	return submit.nr ? submit.nr : ret;
 }
 
 static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count, loff_t *ppos)
@@ -240,6 +239,16 @@ static int mas_ioctl_transfer(struct file *filp, void *buf)
 	return 0;
 }
 
+static int mas_ioctl_eventfd(struct file *filp, void *buf)
+{
+	struct mxcd_mas_eventfd *args = buf;
+
+	if (args->flags || args->__reserved)
+		return -EINVAL;
+
+	return mas_ctx_set_eventfd(filp->private_data, args->fd);
+}
+
 /* Every structure that an ioctl takes; they are handled on the stack. */
 union mas_ioctl_args {
 	struct mxcd_mas_query query;
@@ -250,6 +259,7 @@ union mas_ioctl_args {
 	struct mxcd_mas_register reg;
 	struct mxcd_mas_unregister unreg;
 	struct mxcd_mas_transfer transfer;
+	struct mxcd_mas_eventfd eventfd;
 };
 
 struct mas_ioctl {
@@ -274,6 +284,7 @@ static const struct mas_ioctl mas_ioctls[] = {
 	MAS_IOCTL(MXCD_MAS_REGISTER, mas_ioctl_register, reg, file),
 	MAS_IOCTL(MXCD_MAS_UNREGISTER, mas_ioctl_unregister, unreg, file),
 	MAS_IOCTL(MXCD_MAS_TRANSFER, mas_ioctl_transfer, transfer, out_completed),
+	MAS_IOCTL(MXCD_MAS_EVENTFD, mas_ioctl_eventfd, eventfd, __reserved),
 };
 
 static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)

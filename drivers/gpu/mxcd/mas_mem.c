@@ -10,7 +10,6 @@
 #include <linux/bvec.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/uio.h>
 
 #include "mas.h"
 
@@ -78,6 +77,10 @@ static int mas_mem_index(struct mas_mem *mem)
 		start += mem->bvecs[i].bv_len;
 	}
 
+	mem->view.bvecs = mem->bvecs;
+	mem->view.starts = mem->starts;
+	mem->view.nr_bvecs = mem->nr_bvecs;
+	mem->view.borders = MXCD_GRANULE;
 	return 0;
 }
 
@@ -236,69 +239,6 @@ struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle)
 	return mem;
 }
 
-/* The extent that @offset is in. */
-static unsigned int mas_mem_extent(struct mas_mem *mem, u64 offset)
-{
-	unsigned int lo = 0, hi = mem->nr_bvecs - 1, mid;
-
-	while (lo < hi) {
-		mid = lo + (hi - lo + 1) / 2;
-		if (mem->starts[mid] <= offset)
-			lo = mid;
-		else
-			hi = mid - 1;
-	}
-
-	return lo;
-}
-
-/**
- * mas_mem_iter - describe a slice of a handle
- * @mem: the handle; the GPU's gate is held as long as @iter is used
- * @offset: first byte
- * @len: bytes, at least 1; @offset + @len is within the handle
- * @dir: ITER_DEST to fill VRAM, ITER_SOURCE to read it
- * @iter: set up to name just the slice, over the handle's own extents
- *
- * Context: any.
- */
-void mas_mem_iter(struct mas_mem *mem, u64 offset, size_t len,
-		  unsigned int dir, struct iov_iter *iter)
-{
-	unsigned int first = mas_mem_extent(mem, offset);
-	unsigned int last = mas_mem_extent(mem, offset + len - 1);
-
-	/* The block layer keeps the number of segments in 16 bits: no surplus. */
-	iov_iter_bvec(iter, dir, mem->bvecs + first, last - first + 1, len);
-	iter->iov_offset = offset - mem->starts[first];
-}
-
-/**
- * mas_mem_fits - may a slice be named to a disk as it lies in memory?
- * @mem: the handle, the GPU's gate held
- * @offset: first byte
- * @len: bytes, at least 1
- * @align: alignment that the disk asks of addresses, a power of two
- * @seg_align: unit that the length of each extent but the last must be a
- *	multiple of, a power of two
- *
- * Extents begin and end at multiples of the granule, so only the first one can
- * be of an odd length.
- *
- * Context: any.
- * Return: true if so.
- */
-bool mas_mem_fits(struct mas_mem *mem, u64 offset, u64 len, u32 align,
-		  u32 seg_align)
-{
-	if (!IS_ALIGNED(offset, align))
-		return false;
-	if (IS_ALIGNED(offset, seg_align))
-		return true;
-
-	return mas_mem_extent(mem, offset) == mas_mem_extent(mem, offset + len - 1);
-}
-
 /**
  * mas_mem_revoke_all - take the VRAM from all handles of a GPU
  * @gpu: a GPU whose gate is drained and whose mappings are zapped
@@ -333,12 +273,9 @@ static void mas_vm_close(struct vm_area_struct *vma)
 static vm_fault_t mas_vm_insert(struct mas_mem *mem, struct vm_fault *vmf)
 {
 	u64 offset = (u64)vmf->pgoff << PAGE_SHIFT & (BIT_ULL(MAS_MMAP_SHIFT) - 1);
-	unsigned int extent = mas_mem_extent(mem, offset);
-	u64 skip = offset - mem->starts[extent];
-	unsigned long pfn = page_to_pfn(mem->bvecs[extent].bv_page) + PHYS_PFN(skip);
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE);
-	unsigned long n = min3(PHYS_PFN(mem->bvecs[extent].bv_len - skip),
-			       PHYS_PFN(vmf->vma->vm_end - addr),
+	unsigned long contig, pfn = mas_view_page(&mem->view, offset, &contig);
+	unsigned long n = min3(contig, PHYS_PFN(vmf->vma->vm_end - addr),
 			       (unsigned long)MAS_FAULT_PAGES);
 	vm_fault_t ret, first = VM_FAULT_NOPAGE;
 	unsigned long i;

@@ -49,7 +49,7 @@ static ssize_t mas_vfs_iter(struct mas_req *req, struct kiocb *iocb, struct iov_
 {
 	struct file *filp = iocb->ki_filp;
 
-	if (req->write)
+	if (mas_is_write(req))
 		return vfs_iocb_iter_write(filp, iocb, iter);
 
 	return vfs_iocb_iter_read(filp, iocb, iter);
@@ -57,8 +57,8 @@ static ssize_t mas_vfs_iter(struct mas_req *req, struct kiocb *iocb, struct iov_
 
 static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
 {
-	mas_mem_iter(req->mem, req->mem_offset + req->done, len,
-		     req->write ? ITER_SOURCE : ITER_DEST, iter);
+	mas_view_iter(req->view, req->mem_offset + req->done, len,
+		      mas_is_write(req) ? ITER_SOURCE : ITER_DEST, iter);
 }
 
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */
@@ -73,7 +73,7 @@ static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
 	iocb->ki_complete = mas_io_complete;
 	iocb->private = NULL;
 	iocb->ki_flags = filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE;
-	if (req->write)
+	if (mas_is_write(req))
 		iocb->ki_flags |= IOCB_WRITE;
 	if (nowait)
 		iocb->ki_flags |= IOCB_NOWAIT;
@@ -93,12 +93,12 @@ static ssize_t mas_move_cached(struct mas_req *req)
 	init_sync_kiocb(&iocb, filp);
 	iocb.ki_pos = req->pos + req->done;
 	iocb.ki_flags &= ~(IOCB_DIRECT | IOCB_NOWAIT);
-	if (req->write)
+	if (mas_is_write(req))
 		iocb.ki_flags |= IOCB_WRITE;
 
 	mas_piece_iter(req, req->piece_len, &iter);
 	ret = mas_vfs_iter(req, &iocb, &iter);
-	if (!req->write)
+	if (!mas_is_write(req))
 		wmb(); /* drain the write-combining buffers into VRAM */
 
 	return ret;

@@ -57,7 +57,7 @@ int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args)
 
 	args->out_version = MXCD_MAS_VERSION;
 	args->out_granule = MXCD_GRANULE;
-	args->out_features = 0;
+	args->out_features = MXCD_MAS_FEATURE_SEGS;
 	args->out_gpus = mas_gpus(ctx);
 	args->out_max_queue = MAS_MAX_QUEUE;
 	args->out_max_files = mas_max_files();
@@ -217,7 +217,7 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 	case MXCD_MAS_KEY_VERSION:
 		return MXCD_MAS_VERSION;
 	case MXCD_MAS_KEY_FEATURES:
-		return 0;
+		return MXCD_MAS_FEATURE_SEGS;
 	case MXCD_MAS_KEY_GPUS:
 		return mas_gpus(ctx);
 	case MXCD_MAS_KEY_GRANULE:
@@ -226,6 +226,8 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 		return MAS_MAX_QUEUE;
 	case MXCD_MAS_KEY_MAX_FILES:
 		return mas_max_files();
+	case MXCD_MAS_KEY_MAX_SEGS:
+		return MAS_MAX_SEGS;
 	case MXCD_MAS_KEY_VRAM_SIZE:
 	case MXCD_MAS_KEY_VRAM_FREE:
 		return mas_key_gpu(ctx, args);

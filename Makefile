@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+# Build and check the mxcd driver outside of a kernel tree.
+#
+# Inside a kernel tree only drivers/gpu/mxcd/, include/uapi/, Documentation/ and
+# tools/testing/selftests/mas/ exist; this file, Kbuild, Kconfig and compat/ do
+# not.
+
+# The kernel to build for: the running one, unless told otherwise.
+KDIR ?= /lib/modules/$(shell uname -r)/build
+# The kernel to test on.
+KERNEL ?= 6.12
+
+SELFTESTS := tools/testing/selftests/mas
+
+# kbuild reads Kbuild here, not this file.
+KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
+
+.DEFAULT_GOAL := all
+.PHONY: all modules modules_install clean check check-static demo help
+
+all: modules			## build everything that runs on this machine (default)
+
+modules:			## build mxcd.ko for the running kernel, or KDIR=<its build directory>
+	$(KBUILD) modules
+
+modules_install: modules	## install mxcd.ko below /lib/modules
+	$(KBUILD) modules_install
+
+clean:				## remove what a build leaves in the tree
+	$(KBUILD) clean
+
+check:				## all checks, then the tests in a virtual machine (KERNEL=6.12)
+	$(SELFTESTS)/check.sh -k $(KERNEL)
+
+check-static:			## only the checks that need no virtual machine
+	$(SELFTESTS)/check-static.sh -k $(KERNEL)
+
+demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
+	$(SELFTESTS)/demo.sh $(if $(FILE),'$(FILE)')
+
+help:				## this list
+	@echo 'Targets (C=2 and W=1 work as in a kernel tree):'
+	@sed -nE 's/^([a-z_-]+):[^#]*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20

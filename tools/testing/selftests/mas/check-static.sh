@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The checks that need no virtual machine: compiler with W=1, sparse,
+# checkpatch.pl --strict, kernel-doc and shellcheck, all of one known version.
+# A finding of any of them is a failure.
+
+. "$(dirname "$0")/vm-lib.sh"
+
+usage()
+{
+	echo "usage: check-static.sh [-k VERSION]"
+}
+
+passed=0
+failed=0
+
+# Run one checker; whatever it prints is a finding.
+check() # NAME FUNCTION
+{
+	local out=$RUN/$2.log
+
+	if "$2" >"$out" 2>&1 && [ ! -s "$out" ]; then
+		passed=$((passed + 1))
+		say "$1: clean"
+	else
+		failed=$((failed + 1))
+		say "$1: FAIL"
+		[ -s "$out" ] || echo "failed without a word" >"$out"
+		sed 's,/mnt/,,g; s/^/         /' "$out" | head -n 200
+	fi
+}
+
+# Names of the sources, relative to the top, one a line.
+sources() # FIND-EXPRESSION...
+{
+	(cd "$RUN/src" && find . -type f ! -name '*.mod.c' \( "$@" \) -printf '%P\n' | sort)
+}
+
+run() # COMMAND...
+{
+	in_tree "$RUN/src" "$@"
+}
+
+# Complaints come by stderr. That there is no vmlinux to make BTF from is none.
+build() # ARGUMENT...
+{
+	local complaints rc=0
+
+	complaints=$(run make -s -j "$(nproc)" "$@" 2>&1 >/dev/null) || rc=$?
+	grep -v '^Skipping BTF generation' <<<"$complaints" | grep . || true
+	return $rc
+}
+
+check_compiler()
+{
+	build KDIR="/lib/modules/$RELEASE/build" W=1 modules
+}
+
+# With W=1 again, so that the objects just built are not built again.
+check_sparse()
+{
+	build KDIR="/lib/modules/$RELEASE/build" W=1 C=2 modules
+}
+
+check_programs()
+{
+	build -C tools/testing/selftests/mas \
+		LIB_MK=/srv/tools/testing/selftests/lib.mk all
+}
+
+# FILE_PATH_CHANGES asks for an update of the kernel's MAINTAINERS, which is not
+# here. "./" keeps EMBEDDED_FILENAME from taking the top-level Kconfig's only
+# line, the path of another Kconfig, for its own name.
+check_checkpatch()
+{
+	sources -name '*.[ch]' -o -name 'Kbuild*' -o -name 'Kconfig*' -o \
+		-name Makefile -o -name '*.sh' -o -path ./.ci/run |
+		sed 's,^Kconfig$,./&,' |
+		run xargs /srv/scripts/checkpatch.pl --root=/srv --strict --quiet \
+			--terse --show-types --ignore FILE_PATH_CHANGES --file |
+		grep -v '^total: 0 errors, 0 warnings, 0 checks'
+	((PIPESTATUS[2] == 0))
+}
+
+check_kernel_doc()
+{
+	sources -path '*drivers/*.[ch]' -o -path '*include/*.h' |
+		run xargs /srv/scripts/kernel-doc -none -Wall
+}
+
+check_shellcheck()
+{
+	# Everything that a shell is named in the first line of, or in a directive.
+	sources -name '*' | (cd "$RUN/src" && xargs awk '
+		FNR > 4 { nextfile }
+		/^#!.*sh$/ || /^# shellcheck shell=/ { print FILENAME; nextfile }') |
+		run xargs shellcheck --external-sources --source-path=SCRIPTDIR
+}
+
+while (($#)); do
+	case $1 in
+	-k) KERNEL=$2; shift 2 ;;
+	-h | --help) usage; exit ;;
+	*) usage >&2; exit 2 ;;
+	esac
+done
+become_root "$0" -k "$KERNEL"
+need_guest
+need_run_dir
+unpack_sources "$RUN/src"
+check "compiler, W=1" check_compiler
+check "sparse" check_sparse
+check "compiler, test programs" check_programs
+check "checkpatch.pl --strict" check_checkpatch
+check "kernel-doc -Wall" check_kernel_doc
+check "shellcheck" check_shellcheck
+rm -rf "$RUN/src"
+echo "$passed passed, $failed failed"
+((failed == 0))

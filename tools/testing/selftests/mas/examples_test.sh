@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The examples of the documentation do what they say, by shell and by Python.
+
+here=$(dirname "$0")
+# shellcheck source=tap-lib.sh
+. "$here/tap-lib.sh"
+
+examples=$here/../../../../Documentation/gpu/mxcd/examples
+[ -e "$examples/mas_copy.sh" ] || examples=$here
+work=$(mktemp -d "$MAS_EXT4/examples.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# Copies a file of so many bytes; every way it went is in $work/out.
+copies() # BYTES COMMAND...
+{
+	local bytes=$1
+
+	shift
+	rm -f "$work"/*
+	head -c "$bytes" /dev/urandom >"$work/source"
+	"$@" "$work/source" "$work/copy" 1 >"$work/out" 2>&1 &&
+		cmp "$work/source" "$work/copy" && return
+	sed 's/^/# /' "$work/out"
+	return 1
+}
+
+# Whole pages to and from a plain NVMe disk: nothing goes through host RAM.
+goes_p2p() # COMMAND...
+{
+	copies $((3 << 20)) "$@" || return
+	grep -q ': p2p, 3145728 p2p, reason 0$' "$work/out" &&
+		! grep -q -e bounce -e both "$work/out" && return
+	sed 's/^/# /' "$work/out"
+	return 1
+}
+
+fails() # COMMAND...
+{
+	! "$@" >"$work/out" 2>&1
+}
+
+for shell in dash bash; do
+	run=("$shell" "$examples/mas_copy.sh")
+	check "mas_copy.sh ($shell) copies 3 MiB, p2p" goes_p2p "${run[@]}"
+	check "mas_copy.sh ($shell) copies an odd number of bytes" copies 1000003 "${run[@]}"
+	check "mas_copy.sh ($shell) copies one byte" copies 1 "${run[@]}"
+	check "mas_copy.sh ($shell) copies more than it allocates" copies $((20 << 20)) "${run[@]}"
+	check "mas_copy.sh ($shell) fails for a directory" fails "${run[@]}" "$work" /dev/null
+done
+run=(python3 "$examples/mas_copy.py")
+check "mas_copy.py copies 3 MiB, p2p" goes_p2p "${run[@]}"
+check "mas_copy.py copies an odd number of bytes" copies 1000003 "${run[@]}"
+check "mas_copy.py copies one byte" copies 1 "${run[@]}"
+check "mas_copy.py copies nothing" copies 0 "${run[@]}"
+check "mas_copy.py copies more than it allocates" copies $((20 << 20)) "${run[@]}"
+check "mas_copy.py fails for a directory" fails "${run[@]}" "$work" /dev/null
+tap_end

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For shell programs inside the guest: load the driver, bind the stand-ins.
+
+MAS_KO=${MAS_KO:-/mas/drivers/gpu/mxcd/mxcd.ko}
+MAS_MODULE_PARAMS=${MAS_MODULE_PARAMS:-mas=1}
+
+# The PCI functions with this vendor and device.
+mas_pci() # VENDOR DEVICE
+{
+	local dev vendor device
+
+	for dev in /sys/bus/pci/devices/*; do
+		read -r vendor <"$dev/vendor"
+		read -r device <"$dev/device"
+		[ "$vendor $device" != "0x$1 0x$2" ] || echo "${dev##*/}"
+	done
+}
+
+# Load the driver with the parameters of this run, or with those given.
+# shellcheck disable=SC2120 # tests call it with some
+mas_load() # [PARAMETERS]
+{
+	local dep deps params=${1-$MAS_MODULE_PARAMS}
+
+	deps=$(modinfo -F depends "$MAS_KO")
+	for dep in ${deps//,/ }; do
+		modprobe "$dep" || return
+	done
+	# shellcheck disable=SC2086 # a list
+	insmod "$MAS_KO" $params
+}
+
+mas_loaded()
+{
+	[ -d /sys/module/mxcd ]
+}
+
+mas_bound() # BDF
+{
+	[ -e "/sys/bus/pci/drivers/mxcd/$1" ]
+}
+
+# Give a PCI function to the driver. No table needs to know its ids.
+mas_bind() # BDF
+{
+	echo mxcd >"/sys/bus/pci/devices/$1/driver_override" &&
+		echo "$1" >/sys/bus/pci/drivers/mxcd/bind
+}
+
+mas_unbind() # BDF
+{
+	echo "$1" >/sys/bus/pci/drivers/mxcd/unbind
+}
+
+# Driver loaded, every stand-in bound, in the order of $MAS_GPUS.
+mas_ready()
+{
+	local gpu
+
+	mas_loaded || mas_load || return
+	for gpu in $MAS_GPUS; do
+		mas_bound "$gpu" || mas_bind "$gpu" || return
+	done
+}

@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The driver comes and goes, and the GPUs under it, with I/O in between: nothing
+# is refused, nothing is left behind. ROUNDS may be given in the environment.
+
+here=$(dirname "$0")
+# shellcheck source=guest-lib.sh
+. "$here/guest-lib.sh"
+# shellcheck source=tap-lib.sh
+. "$here/tap-lib.sh"
+
+MAS_KO=${MAS_MODULE:-$MAS_KO}
+ROUNDS=${ROUNDS:-50}
+# Page tables and caches come and go; a GPU's struct pages alone are 4 MiB.
+DRIFT_KIB=16384
+
+unbind_all()
+{
+	local gpu
+
+	for gpu in $MAS_GPUS; do
+		mas_unbind "$gpu" || return
+	done
+}
+
+some_io()
+{
+	local test
+
+	for test in disk.raw512.aligned_transfers_go_p2p \
+		    disk.ext4.unaligned_ends_bounce_and_the_middle_goes_p2p; do
+		"$here/route_test" -r $test >"$log" 2>&1 && continue
+		sed 's/^/# /' "$log"
+		return 1
+	done
+}
+
+memory_kib()
+{
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo
+}
+
+# Everything the kernel lists under the driver's name, and who owns which range.
+traces()
+{
+	grep -E '^(mas|mxcd)' /proc/slabinfo
+	grep -E 'mxcd|\bmas_' /proc/vmallocinfo
+	grep -E 'mxcd|MAS' /proc/interrupts /proc/misc /proc/devices
+	cat /proc/iomem
+}
+
+remember()
+{
+	traces >"$traces_before"
+	memory_before=$(memory_kib)
+}
+
+nothing_is_left()
+{
+	traces >"$log"
+	diff "$traces_before" "$log"
+}
+
+memory_is_back()
+{
+	local now
+
+	now=$(memory_kib)
+	note "MemAvailable: $memory_before KiB before, $now KiB after $ROUNDS rounds"
+	((memory_before - now < DRIFT_KIB))
+}
+
+load_and_unload()
+{
+	local i
+
+	for ((i = 0; i < ROUNDS; i++)); do
+		if ! { mas_load && mas_ready && rmmod mxcd; }; then
+			note "round $i"
+			return 1
+		fi
+	done
+}
+
+load_and_unload_with_io()
+{
+	local i
+
+	for ((i = 0; i < ROUNDS / 5; i++)); do
+		if ! { mas_load && mas_ready && some_io && rmmod mxcd; }; then
+			note "round $i"
+			return 1
+		fi
+	done
+}
+
+bind_and_unbind_with_io()
+{
+	local i
+
+	for ((i = 0; i < ROUNDS; i++)); do
+		if ! { mas_ready && some_io && unbind_all; }; then
+			note "round $i"
+			return 1
+		fi
+	done
+}
+
+# Objects in use of each of the driver's caches; they are few or none.
+slab_objects()
+{
+	awk '/^(mas|mxcd)/ { print $1, $2 }' /proc/slabinfo
+}
+
+unbind_with_an_open_context()
+{
+	exec 3<>/dev/mxcd_mas
+	unbind_all || return
+	exec 3>&-
+	mas_ready && some_io
+}
+
+unload_is_refused_while_a_context_is_open()
+{
+	exec 3<>/dev/mxcd_mas
+	rmmod mxcd 2>/dev/null && return 1
+	exec 3>&-
+	some_io
+}
+
+log=$(mktemp) traces_before=$(mktemp)
+trap 'rm -f "$log" "$traces_before"' EXIT
+
+check "the driver unloads" rmmod mxcd
+# Once for all that is made only once.
+mas_ready && some_io && rmmod mxcd
+remember
+check "it loads, binds and unloads $ROUNDS times" load_and_unload
+check "nothing of it is left" nothing_is_left
+check "memory is back" memory_is_back
+check "it does so with I/O in between" load_and_unload_with_io
+check "nothing of it is left after that" nothing_is_left
+mas_load && mas_ready && some_io && unbind_all
+remember
+objects=$(slab_objects)
+check "GPUs bind and unbind $ROUNDS times with I/O in between" bind_and_unbind_with_io
+check "nothing is left of GPUs that are unbound" nothing_is_left
+check "memory is back after that" memory_is_back
+check "as many objects are in use as before" is objects "$objects" "$(slab_objects)"
+mas_ready
+check "GPUs unbind under an open context" unbind_with_an_open_context
+check "the driver stays while a context is open" unload_is_refused_while_a_context_is_open
+check "the driver unloads in the end" rmmod mxcd
+check "the driver loads and binds again" mas_ready
+tap_end

@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What vmtest.sh, demo.sh and check-static.sh share; to be sourced.
+#
+# Everything that is downloaded or built lies under $CACHE, in entries that are
+# named after what made them and appear there by rename(2), so that a run that
+# is interrupted leaves nothing half made behind. The checkout is only read.
+
+set -euo pipefail
+shopt -s inherit_errexit
+
+SELFTESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TOP=$(cd "$SELFTESTS/../../../.." && pwd)
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/mxcd
+
+# Scripts that call each other count from the start of the first.
+export MAS_T0=${MAS_T0:-$EPOCHSECONDS}
+
+KERNEL=${KERNEL:-6.12}
+SMP=2
+MEM=2G
+VRAM=256M
+VM_APPEND=
+VM_ARGS=()
+
+say()
+{
+	printf '[%4d s] %s\n' $((EPOCHSECONDS - MAS_T0)) "$*"
+}
+
+die()
+{
+	say "error: $*" >&2
+	exit 1
+}
+
+# Run a command with its output in a file; show the end of it on failure.
+quietly() # LOG COMMAND...
+{
+	local log=$1
+	shift
+	mkdir -p "$(dirname "$log")"
+	"$@" >"$log" 2>&1 && return
+	tail -n 40 "$log"
+	die "$1 failed, the whole output is in $log"
+}
+
+# Chroots, mounts and packages want root.
+become_root() # SCRIPT ARG...
+{
+	((EUID)) || return 0
+	exec sudo --preserve-env=HOME,XDG_CACHE_HOME,KERNEL,MAS_T0,DEMO_FLIP -- "$@"
+}
+
+need_commands() # COMMAND[=PACKAGE]...
+{
+	local missing=() command
+
+	for command; do
+		command -v "${command%=*}" >/dev/null || missing+=("${command#*=}")
+	done
+	((${#missing[@]})) || return 0
+	say "installing ${missing[*]}"
+	quietly "$CACHE/log/apt.log" apt-get update
+	quietly "$CACHE/log/apt.log" env DEBIAN_FRONTEND=noninteractive \
+		apt-get install --yes --no-install-recommends "${missing[@]}"
+}
+
+# --- cache ------------------------------------------------------------------
+
+key() # TEXT...
+{
+	printf '%s\n' "$@" | sha256sum | cut -c 1-16
+}
+
+# Set $REPLY to the entry NAME-KEY, made by FUNCTION (which gets the path to
+# create as its last argument) unless it is there.
+cached() # NAME KEY MESSAGE FUNCTION [ARG...]
+{
+	local name=$1 entry=$CACHE/$1-$2 message=$3 tmp=$CACHE/tmp-$1-$2 lock
+	shift 3
+
+	mkdir -p "$CACHE"
+	exec {lock}>"$entry.lock"
+	flock "$lock"
+	if [ ! -e "$entry" ]; then
+		say "$message"
+		rm -rf --one-file-system "$tmp"
+		"$@" "$tmp" {lock}>&-
+		mv -T "$tmp" "$entry"
+		find "$CACHE" -maxdepth 1 \( -name "$name-*" -o -name "tmp-$name-*" \) \
+			-mtime +14 -exec rm -rf --one-file-system {} +
+	fi
+	touch "$entry"
+	exec {lock}>&-
+	REPLY=$entry
+}
+
+# --- guest tree: a Debian user land with kernel, compiler and checkers --------
+
+# Everything that is run on the sources comes from here, so that the machine's
+# own versions do not matter.
+kernel_packages()
+{
+	case $KERNEL in
+	6.12)
+		echo trixie linux-image-amd64 linux-headers-amd64 linux-source-6.12
+		;;
+	*)
+		die "kernel $KERNEL is not served here (there is: 6.12)"
+		;;
+	esac
+}
+
+GUEST_PACKAGES=(
+	bash busybox-static cpio dash dmsetup e2fsprogs fdisk gcc gcc-multilib
+	kmod libc6-dev libc6-dev-i386 make mount perl procps python3-minimal
+	shellcheck sparse udev util-linux xfsprogs xz-utils
+)
+
+# The Debian mirror that this machine itself uses.
+debian_mirror()
+{
+	# shellcheck disable=SC2016 # apt expands these
+	apt-get indextargets --format \
+		'$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(IDENTIFIER)|$(REPO_URI)' |
+		awk -F '|' '$1 == "Debian" && $2 == "Debian" && $3 == "main" &&
+			    $4 == "Packages" && !uri { uri = $5 } END { print uri }'
+}
+
+make_tree() # SUITE PACKAGE... DIR
+{
+	local dir=${*: -1} suite=$1 packages=("${@:2:$#-2}") mirror
+
+	mirror=$(debian_mirror)
+	if [ -z "$mirror" ]; then
+		quietly "$CACHE/log/apt.log" apt-get update
+		mirror=$(debian_mirror)
+	fi
+	[ -n "$mirror" ] || die "apt knows no Debian mirror on this machine"
+	quietly "$CACHE/log/tree.log" mmdebstrap --mode=root --variant=minbase \
+		--aptopt='Acquire::Languages "none"' \
+		--aptopt='Acquire::Retries "3"' \
+		--dpkgopt='path-exclude=/usr/share/doc/*' \
+		--dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*' \
+		--include="$(IFS=,; echo "${packages[*]}")" \
+		"$suite" "$dir" "$mirror"
+	chmod 755 "$dir"
+}
+
+# The parts of the kernel source that the tests and checkers are made of.
+make_source() # DIR
+{
+	local dir=$1 list=() part
+
+	for part in Makefile include scripts tools/testing/selftests/kselftest \
+		    tools/testing/selftests/kselftest.h \
+		    tools/testing/selftests/kselftest_harness.h \
+		    tools/testing/selftests/lib.mk; do
+		list+=("linux-source-$KERNEL/$part")
+	done
+	mkdir "$dir"
+	tar -C "$dir" --strip-components=1 -xf \
+		"$TREE/usr/src/linux-source-$KERNEL.tar.xz" "${list[@]}"
+	# checkpatch.pl knows the top of a kernel tree by these.
+	for part in COPYING CREDITS Kbuild MAINTAINERS README Documentation arch \
+		    drivers fs init ipc kernel lib; do
+		mkdir "$dir/$part"
+	done
+}
+
+make_initrd() # DIR
+{
+	local dir=$1 root=$1/root module
+
+	mkdir -p "$root"/{bin,dev,proc,modules,tmp,root}
+	cp "$TREE/bin/busybox" "$root/bin/"
+	ln -s busybox "$root/bin/sh"
+	# modprobe prints the files in the order in which they must be loaded. The
+	# modules for disks are here because unpacking them is slow in the guest.
+	in_tree "$dir" modprobe --set-version "$RELEASE" --show-depends --all \
+		virtio_pci 9pnet_virtio 9p overlay nvme ext4 xfs |
+		awk '$1 == "insmod" && !seen[$2]++ { print $2 }' >"$dir/modules"
+	while read -r module; do
+		module=$TREE$module
+		case $module in
+		*.xz) xz -dc "$module" >"$root/modules/$(basename "$module" .xz)" ;;
+		*) cp "$module" "$root/modules/" ;;
+		esac
+		basename "$module" .xz >>"$root/modules/order"
+	done <"$dir/modules"
+	cat >"$root/init" <<-'END'
+		#!/bin/sh
+		export PATH=/bin
+		busybox mount -t proc none /proc
+		if busybox grep -q mas.probe /proc/cmdline; then
+			echo "mas: a guest runs here"
+			busybox poweroff -f
+		fi
+		for module in $(busybox cat /modules/order); do
+			busybox insmod "/modules/$module"
+		done
+		share() {
+			busybox mount -t 9p -o "trans=virtio,msize=262144,$3" "$1" "$2"
+		}
+		busybox mount -t tmpfs none /tmp
+		busybox mkdir /tmp/lower /tmp/upper /tmp/work
+		share root /tmp/lower ro,cache=loose
+		busybox mount -t overlay none /root \
+			-o lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work
+		busybox mkdir /root/mas /root/run/mas
+		share mas /root/mas ro,cache=loose
+		share run /root/run/mas cache=none
+		busybox umount /proc
+		exec busybox switch_root /root /mas/tools/testing/selftests/mas/guest-init.sh
+	END
+	chmod 755 "$root/init"
+	(cd "$root" && find . | cpio --quiet -o -H newc) >"$dir/initrd"
+	rm -rf "$root"
+}
+
+# Set TREE, RELEASE, SOURCE, INITRD.
+need_guest()
+{
+	local packages
+
+	need_commands mmdebstrap cpio xz=xz-utils
+	packages=$(kernel_packages)
+	read -ra packages <<<"$packages"
+	packages+=("${GUEST_PACKAGES[@]}")
+	cached tree "$(key "${packages[@]}" "$(declare -f make_tree)")" \
+		"making the guest tree (kernel $KERNEL, compiler, checkers)" \
+		make_tree "${packages[@]}"
+	TREE=$REPLY
+	RELEASE=$(basename "$TREE"/lib/modules/*)
+	cached source "$(key "$TREE" "$(declare -f make_source)")" \
+		"unpacking parts of the kernel source" make_source
+	SOURCE=$REPLY
+	cached initrd "$(key "$TREE" "$(declare -f make_initrd in_tree)")" \
+		"making the initramfs" make_initrd
+	INITRD=$REPLY/initrd
+}
+
+# Run a command in the guest tree, where DIR is /mnt and the kernel source is
+# /srv. The mounts are seen by the command alone and go with it.
+in_tree() # DIR COMMAND...
+{
+	local dir=$1
+	shift
+	# shellcheck disable=SC2016 # for the inner shell
+	unshare --mount bash -euc '
+		tree=$1 dir=$2 source=$3
+		shift 3
+		mount -t proc none "$tree/proc"
+		mount --bind /dev "$tree/dev"
+		mount -t tmpfs none "$tree/tmp"
+		mount --bind "$dir" "$tree/mnt"
+		[ -z "$source" ] || mount --bind -o ro "$source" "$tree/srv"
+		exec chroot "$tree" env -i -C /mnt LC_ALL=C.UTF-8 HOME=/tmp \
+			PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+	' - "$TREE" "$dir" "${SOURCE-}" "$@"
+}
+
+# --- the sources, built for the guest -----------------------------------------
+
+# The checkout without what a build in it may have left behind, as an archive
+# that depends on nothing but its contents.
+pack_sources()
+{
+	tar -C "$TOP" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
+		--exclude-vcs --exclude='*.o' --exclude='*.ko' --exclude='*.mod' \
+		--exclude='*.mod.c' --exclude='.*.cmd' --exclude='Module.symvers' \
+		--exclude='modules.order' --exclude='__pycache__' -c .
+}
+
+unpack_sources() # DIR
+{
+	mkdir "$1"
+	pack_sources | tar -C "$1" --no-same-owner -xf -
+}
+
+# Build the driver and the test programs. In DIR: the sources, built, and
+# "tests", the names of the programs that are tests.
+make_build() # DIR
+{
+	local dir=$1 selftests=/mnt/tools/testing/selftests/mas
+	local make_tests=(make -s -C "$selftests" COLLECTION=mas
+			  LIB_MK=/srv/tools/testing/selftests/lib.mk)
+	local jobs
+
+	jobs=-j$(nproc)
+	unpack_sources "$dir"
+	quietly "$CACHE/log/build-driver.log" in_tree "$dir" \
+		make "$jobs" KDIR="/lib/modules/$RELEASE/build" modules
+	quietly "$CACHE/log/build-tests.log" in_tree "$dir" "${make_tests[@]}" clean
+	quietly "$CACHE/log/build-tests.log" in_tree "$dir" "${make_tests[@]}" "$jobs" all
+	in_tree "$dir" "${make_tests[@]}" emit_tests | sed -n 's/^mas://p' >"$dir/tests"
+}
+
+# Set BUILD.
+need_build()
+{
+	local sources
+
+	sources=$(pack_sources | sha256sum | cut -c 1-16)
+	cached build "$(key "$sources" "$TREE" "$SOURCE" "$(declare -f make_build)")" \
+		"building driver and tests for $RELEASE" make_build
+	BUILD=$REPLY
+}
+
+# --- the virtual machine --------------------------------------------------------
+
+# /dev/kvm may open and still run no guest: believe a guest that has booted.
+make_accel_verdict() # FILE
+{
+	local verdict=tcg
+
+	if timeout -k 1 20 qemu-system-x86_64 -nodefaults -no-user-config \
+		-no-reboot -display none -machine q35,accel=kvm -cpu EPYC -m 512M \
+		-kernel "$TREE/boot/vmlinuz-$RELEASE" -initrd "$INITRD" \
+		-append "console=ttyS0 mas.probe panic=-1" -serial stdio \
+		</dev/null 2>/dev/null | grep -q "mas: a guest runs here"; then
+		verdict=kvm
+	fi
+	echo "$verdict" >"$1"
+}
+
+# Set ACCEL.
+need_accel()
+{
+	ACCEL=tcg
+	[ -w /dev/kvm ] || return 0
+	cached accel "$(key "$(uname -r)" "$(qemu-system-x86_64 --version)" \
+		"$(grep -m 1 '^model name' /proc/cpuinfo)")" \
+		"trying KVM" make_accel_verdict
+	ACCEL=$(cat "$REPLY")
+}
+
+# A directory for one run: what host and guest tell each other, the console, the
+# disks. Images go at exit, the texts stay for a while. Sets RUN.
+need_run_dir()
+{
+	mkdir -p "$CACHE/run"
+	find "$CACHE/run" -mindepth 1 -maxdepth 1 -mtime +3 -exec rm -rf {} +
+	RUN=$(mktemp -d "$CACHE/run/$(date +%m%d-%H%M%S)-XXXX")
+	mkdir "$RUN/share"
+	trap 'vm_kill; rm -f "$RUN"/*.img "$RUN"/vram' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+}
+
+# Append an NVMe controller to VM_ARGS; each image is a namespace of it.
+vm_nvme() # SERIAL BLOCKSIZE IMAGE...
+{
+	local serial=$1 blocksize=$2 image id n=0
+	local sizes="logical_block_size=$blocksize,physical_block_size=$blocksize"
+	shift 2
+
+	VM_ARGS+=(-device "nvme,id=$serial,serial=$serial")
+	for image; do
+		n=$((n + 1))
+		id=$serial-$n
+		VM_ARGS+=(-drive "file=$image,id=$id,if=none,format=raw,cache=unsafe,discard=unmap"
+			  -device "nvme-ns,bus=$serial,drive=$id,nsid=$n,$sizes")
+	done
+}
+
+# Append the stand-ins for GPUs: their VRAM is BAR 2 of an ivshmem, which the
+# host sees as the file $RUN/vram, and BAR 0 of a bochs-display.
+vm_gpus()
+{
+	VM_ARGS+=(-object "memory-backend-file,id=vram,mem-path=$RUN/vram,size=$VRAM,share=on"
+		  -device "ivshmem-plain,memdev=vram"
+		  -device "bochs-display,vgamem=64M")
+}
+
+vm_share() # TAG PATH [OPTIONS]
+{
+	VM_ARGS+=(-fsdev "local,id=$1,path=$2,security_model=none${3:+,$3}"
+		  -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
+}
+
+# Start the guest; its pid is VM_PID. The serial console is $RUN/console, or the
+# terminal with "stdio".
+vm_start() # [stdio]
+{
+	local serial=file:$RUN/console
+	local append="console=ttyS0 panic=-1 oops=panic random.trust_cpu=on $VM_APPEND"
+
+	[ "${1-}" != stdio ] || serial=mon:stdio
+	# An emulated CPU that waits for its turn is no lock-up.
+	[ "$ACCEL" = kvm ] ||
+		append+=" watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
+	vm_share root "$TREE" readonly=on
+	vm_share mas "$BUILD" readonly=on
+	vm_share run "$RUN/share"
+	set -- qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none \
+		-machine "q35,accel=$ACCEL" -cpu EPYC -smp "$SMP" -m "$MEM" \
+		-kernel "$TREE/boot/vmlinuz-$RELEASE" -initrd "$INITRD" \
+		-append "$append" -serial "$serial" "${VM_ARGS[@]}"
+	printf '%q ' "$@" >"$RUN/qemu.cmd"
+	if [ "$serial" = mon:stdio ]; then
+		"$@" 2>"$RUN/qemu.log" || true
+		return
+	fi
+	"$@" </dev/null >"$RUN/qemu.log" 2>&1 &
+	VM_PID=$!
+}
+
+vm_running()
+{
+	[ -n "${VM_PID-}" ] && kill -0 "$VM_PID" 2>/dev/null
+}
+
+vm_kill()
+{
+	vm_running || return 0
+	kill -KILL "$VM_PID" || true
+	wait "$VM_PID" 2>/dev/null || true
+	VM_PID=
+}
+
+# What a healthy guest kernel never prints. ("-cpu EPYC" makes it print a
+# harmless "WARNING: Spectre" or "SRSO", hence not the bare word.)
+VM_TROUBLE='WARNING: CPU|WARNING: possible|BUG:|Oops|blocked for more than|hung_task:'
+VM_TROUBLE+='|possible circular locking|possible recursive locking|inconsistent lock state'
+VM_TROUBLE+='|lockdep|KASAN|KFENCE: |UBSAN|Call Trace|Kernel panic|general protection fault'
+VM_TROUBLE+='|self-detected stall|detected stalls|mas: trouble'
+
+# Print the lines of the guest's kernel log that must not be there.
+vm_trouble()
+{
+	cat "$RUN/console" "$RUN/share/dmesg" 2>/dev/null | tr -d '\r' |
+		grep -aE "$VM_TROUBLE" | sort -u | head -n 20 || true
+}

@@ -1,0 +1,255 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Run the selftests in a virtual machine: a stock Debian kernel, QEMU's NVMe
+# disks, and stand-ins for GPUs into whose BARs these disks really do DMA.
+
+. "$(dirname "$0")/vm-lib.sh"
+
+usage()
+{
+	cat <<-'END'
+		usage: vmtest.sh [OPTION]... [-- PROGRAM [ARGUMENT]...]
+
+		Builds driver and tests, runs the tests (or the one given) in a guest and
+		closes with the line "N passed, N failed".
+
+		  -k VERSION   kernel of the guest (6.12)
+		  -s CPUS      CPUs of the guest (2)
+		  -m PARAMS    parameters of the module (mas=1)
+		  -v SIZE      VRAM of the first stand-in (256M)
+		  -a WORDS     add to the command line of the kernel
+		  -q OPTION    add an option to QEMU's; repeat it for the next word
+		  -t SECONDS   longest life of one guest (1200)
+		  --shell      a shell in the guest instead of tests
+		  --list       names of the tests
+		  -h, --help   this text
+
+		PROGRAM is a name in this directory (it is started there) or any command
+		of the guest. Everything made is kept in ${XDG_CACHE_HOME:-~/.cache}/mxcd.
+	END
+}
+
+PARAMS="mas=1"
+TIMEOUT=1200
+QEMU_ARGS=()
+JOB=tests
+PROGRAM=()
+
+parse_options()
+{
+	while (($#)); do
+		case $1 in
+		-k) KERNEL=$2; shift ;;
+		-s) SMP=$2; shift ;;
+		-m) PARAMS=$2; shift ;;
+		-v) VRAM=$2; shift ;;
+		-a) VM_APPEND+=" $2"; shift ;;
+		-q) QEMU_ARGS+=("$2"); shift ;;
+		-t) TIMEOUT=$2; shift ;;
+		--shell) JOB=shell ;;
+		--list) JOB=list ;;
+		-h | --help) usage; exit ;;
+		--) shift; PROGRAM=("$@"); break ;;
+		*) usage >&2; exit 2 ;;
+		esac
+		shift
+	done
+}
+
+# The commands to run, one a line.
+list_tests()
+{
+	local program
+
+	if ((${#PROGRAM[@]})); then
+		program=${PROGRAM[0]}
+		[ ! -e "$BUILD/tools/testing/selftests/mas/$program" ] || program=./$program
+		printf '%q' "$program"
+		((${#PROGRAM[@]} == 1)) || printf ' %q' "${PROGRAM[@]:1}"
+		echo
+	else
+		sed 's,^,./,' "$BUILD/tests"
+	fi
+}
+
+# Raw disks with blocks of 512 and 4096 bytes, each with a file system beside it.
+prepare_devices()
+{
+	truncate -s 1G "$RUN"/{raw512,raw4k,ext4,xfs}.img
+	in_tree "$RUN" mkfs.ext4 -q -F ext4.img
+	in_tree "$RUN" mkfs.xfs -q -s size=4096 xfs.img
+	VM_ARGS=()
+	vm_nvme mas512 512 "$RUN/raw512.img" "$RUN/ext4.img"
+	vm_nvme mas4k 4096 "$RUN/raw4k.img" "$RUN/xfs.img"
+	vm_gpus
+	VM_ARGS+=("${QEMU_ARGS[@]}")
+}
+
+write_job()
+{
+	rm -rf "$RUN/share"
+	mkdir "$RUN/share"
+	printf 'MAS_JOB=%q\nMAS_MODULE_PARAMS=%q\n' "$JOB" "$PARAMS" >"$RUN/share/job"
+	printf '%s\n' "$@" >"$RUN/share/tests"
+}
+
+# --- results ------------------------------------------------------------------
+
+passed=0
+failed=0
+skipped=0
+
+pass()
+{
+	passed=$((passed + 1))
+}
+
+fail() # TEXT
+{
+	failed=$((failed + 1))
+	say "FAIL: $*"
+}
+
+# Count the results of one program: its TAP lines, the plan and the exit code.
+count_results() # NAME TAP RC SECONDS
+{
+	local name=$1 tap=$2 rc=$3 ok bad skip plan before=$failed
+
+	ok=$(grep -acE '^ok ' "$tap") || true
+	skip=$(grep -acE '^ok .*# SKIP' "$tap") || true
+	bad=$(grep -acE '^not ok ' "$tap") || true
+	plan=$(grep -aoE '^1\.\.[0-9]+' "$tap" | head -n 1) || true
+	plan=${plan#1..}
+	passed=$((passed + ok - skip))
+	skipped=$((skipped + skip))
+	grep -aE '^ok .*# SKIP' "$tap" | sed "s|^|         $name: |" || true
+	if ((bad)); then
+		failed=$((failed + bad))
+		sed 's/^/         /' "$tap"
+	fi
+	if [ "$rc" = died ]; then
+		fail "$name: the guest died in it"
+	elif [ "$rc" = 124 ] || [ "$rc" = 137 ]; then
+		fail "$name: not finished in time"
+	elif [ "$rc" = 4 ] && ((ok + bad == 0)); then
+		skipped=$((skipped + 1))
+		sed "s|^|         $name: |" "$tap"
+	elif ((rc != 0 && bad == 0)); then
+		fail "$name: exit code $rc"
+	elif ((ok + bad == 0)); then
+		fail "$name: no result"
+	elif [ -n "$plan" ] && ((plan != ok + bad)); then
+		fail "$name: planned $plan results, gave $((ok + bad))"
+	fi
+	if ((failed > before && bad == 0)); then
+		tail -n 30 "$tap" | sed 's/^/         /'
+	fi
+	say "$name: $((ok - skip)) passed, $((failed - before)) failed, $skip skipped ($4 s)"
+}
+
+# Follow a guest that runs the given tests, until it is off. Sets DONE to the
+# number of tests that had their turn.
+follow_guest() # NAME...
+{
+	local names=("$@") deadline=$((EPOCHSECONDS + TIMEOUT)) number rc end running
+	local share=$RUN/share
+
+	DONE=0
+	while :; do
+		running=0
+		! vm_running || running=1
+		while ((DONE < ${#names[@]})); do
+			number=$((DONE + 1))
+			[ -s "$share/$number.rc" ] || break
+			rc=$(cat "$share/$number.rc")
+			end=$(stat -c %Y "$share/$number.rc")
+			count_results "${names[DONE]}" "$share/$number.tap" "$rc" \
+				$((end - $(cat "$share/$number.start")))
+			DONE=$number
+		done
+		((running)) || break
+		if ((EPOCHSECONDS > deadline)); then
+			fail "no power-off within $TIMEOUT s"
+			vm_kill
+		fi
+		sleep 0.2
+	done
+	number=$((DONE + 1))
+	if ((DONE < ${#names[@]})) && [ -e "$share/$number.start" ]; then
+		[ -e "$share/$number.tap" ] || : >"$share/$number.tap"
+		count_results "${names[DONE]}" "$share/$number.tap" died \
+			$((EPOCHSECONDS - $(cat "$share/$number.start")))
+		DONE=$number
+	fi
+}
+
+# The guest turned itself off and its kernel had nothing to complain of.
+judge_guest()
+{
+	local trouble
+
+	trouble=$(vm_trouble)
+	if [ -n "$trouble" ]; then
+		fail "the guest's kernel log"
+		printf '%s\n' "$trouble" | sed 's/^/         /'
+	elif [ ! -e "$RUN/share/done" ]; then
+		fail "the guest did not turn itself off"
+		tail -qn 20 "$RUN/console" "$RUN/qemu.log" |
+			grep -v "TCG doesn't support" | sed 's/^/         /'
+	else
+		pass
+	fi
+}
+
+# Run the tests; a guest that dies is followed by another for the rest of them.
+run_tests() # COMMAND...
+{
+	local tests=("$@") boot=0
+
+	while ((${#tests[@]})); do
+		boot=$((boot + 1))
+		write_job "${tests[@]}"
+		prepare_devices
+		say "guest $boot starts ($ACCEL, $SMP CPUs, kernel $RELEASE), log in $RUN"
+		vm_start
+		follow_guest "${tests[@]#./}"
+		judge_guest
+		if ((DONE == 0)); then
+			fail "${tests[*]}: not run"
+			break
+		fi
+		tests=("${tests[@]:DONE}")
+		cp "$RUN/console" "$RUN/console.$boot"
+	done
+}
+
+summary()
+{
+	local text="$passed passed, $failed failed"
+
+	((skipped == 0)) || text+=", $skipped skipped"
+	echo "$text"
+	((failed == 0))
+}
+
+become_root "$0" "$@"
+parse_options "$@"
+need_commands qemu-system-x86_64=qemu-system-x86
+need_guest
+need_build
+if [ "$JOB" = list ]; then
+	cat "$BUILD/tests"
+	exit
+fi
+need_accel
+need_run_dir
+if [ "$JOB" = shell ]; then
+	write_job
+	prepare_devices
+	vm_start stdio
+else
+	mapfile -t commands < <(list_tests)
+	run_tests "${commands[@]}"
+	summary
+fi
