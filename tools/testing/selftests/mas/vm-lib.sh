@@ -281,8 +281,8 @@ unpack_sources() # DIR
 	pack_sources | tar -C "$1" --no-same-owner -xf -
 }
 
-# Build the driver and the test programs. In DIR: the sources, built, and
-# "tests", the names of the programs that are tests.
+# Build the driver and the test programs. In DIR: the sources, built; "tests",
+# the names of the programs that are tests; "programs.log", what make said.
 make_build() # DIR
 {
 	local dir=$1 selftests=/mnt/tools/testing/selftests/mas
@@ -294,8 +294,8 @@ make_build() # DIR
 	unpack_sources "$dir"
 	quietly "$CACHE/log/build-driver.log" in_tree "$dir" \
 		make "$jobs" KDIR="/lib/modules/$RELEASE/build" modules
-	quietly "$CACHE/log/build-tests.log" in_tree "$dir" "${make_tests[@]}" clean
-	quietly "$CACHE/log/build-tests.log" in_tree "$dir" "${make_tests[@]}" "$jobs" all
+	in_tree "$dir" "${make_tests[@]}" clean
+	quietly "$dir/programs.log" in_tree "$dir" "${make_tests[@]}" "$jobs" all
 	in_tree "$dir" "${make_tests[@]}" emit_tests | sed -n 's/^mas://p' >"$dir/tests"
 }
 
