@@ -182,6 +182,31 @@ TEST_F(disk, p2p_only_is_served_where_all_goes_p2p)
 	expect_p2p(_metadata, &comp);
 }
 
+TEST_F(disk, append_bounces_and_is_refused_to_p2p_only)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+	int fd, file;
+
+	fd = mas_reopen(t->fd, O_RDWR | O_APPEND);
+	ASSERT_LE(0, fd);
+	file = mas_register(t->mas, fd);
+	ASSERT_LT(0, file);
+	req = mas_rw(MXCD_MAS_OP_WRITE, file, t->base, 65536, t->mem.handle, 0);
+	req.flags = MXCD_MAS_REQ_P2P_ONLY;
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_EQ(-EXDEV, comp.result);
+	EXPECT_EQ(MXCD_MAS_REASON_APPEND, comp.reason);
+	check_file(_metadata, t, 0, t->len);
+	if (t->kind.raw)	/* its end is the end of the disk */
+		return;
+	req.flags = 0;
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_EQ(65536, comp.result);
+	expect_bounce(_metadata, &comp, MXCD_MAS_REASON_APPEND);
+}
+
 static void expect_refused(struct __test_metadata *_metadata, struct target *t,
 			   int op, __u64 off, __u64 len, __u64 mem, int reason)
 {

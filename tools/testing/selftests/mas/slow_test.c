@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#define DELAY_MS	3000
-#define AT_ONCE_MS	1500
+#define DELAY_MS	2000
+#define AT_ONCE_MS	1000
 #define LEN		4096U
 
 FIXTURE(slow) {

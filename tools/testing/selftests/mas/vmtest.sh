@@ -20,7 +20,7 @@ usage()
 		  -v SIZE      VRAM of the first stand-in (256M)
 		  -a WORDS     add to the command line of the kernel
 		  -q OPTION    add an option to QEMU's; repeat it for the next word
-		  -t SECONDS   longest life of one guest (1200)
+		  -t SECONDS   longest time without a result, then the guest is killed (720)
 		  --shell      a shell in the guest instead of tests
 		  --list       names of the tests
 		  -h, --help   this text
@@ -31,7 +31,7 @@ usage()
 }
 
 PARAMS="mas=1"
-TIMEOUT=1200
+TIMEOUT=720
 QEMU_ARGS=()
 JOB=tests
 PROGRAM=()
@@ -175,10 +175,11 @@ follow_guest() # NAME...
 			count_results "${names[DONE]}" "$share/$number.tap" "$rc" \
 				$((end - $(cat "$share/$number.start")))
 			DONE=$number
+			deadline=$((EPOCHSECONDS + TIMEOUT))
 		done
 		((running)) || break
 		if ((EPOCHSECONDS > deadline)); then
-			fail "no power-off within $TIMEOUT s"
+			fail "no result and no power-off within $TIMEOUT s"
 			vm_kill
 		fi
 		sleep 0.2
