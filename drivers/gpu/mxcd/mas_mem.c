@@ -135,12 +135,16 @@ static int mas_mem_add_handle(struct mas_ctx *ctx, struct mas_mem *mem, u32 *han
 	return ret == -EBUSY ? -EEXIST : ret;
 }
 
-/* Make a handle known to the context: by an offset for mmap(), and by number. */
+/*
+ * Make a handle known to the context: by an offset for mmap(), and by number. A
+ * page behind each range stays free, so that running over the end of one handle
+ * is an error and not the next handle.
+ */
 static int mas_mem_publish(struct mas_ctx *ctx, struct mas_mem *mem, u32 *handle)
 {
 	int ret;
 
-	ret = mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, PHYS_PFN(mem->size), 1,
+	ret = mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, PHYS_PFN(mem->size) + 1, 1,
 				PHYS_PFN(LLONG_MAX), GFP_KERNEL_ACCOUNT);
 	if (ret)
 		return ret;
