@@ -246,6 +246,24 @@ TEST_F(mem, mapping_cannot_grow)
 	EXPECT_EQ(MAP_FAILED, mremap(map, SMALL, 2 * SMALL, MREMAP_MAYMOVE));
 }
 
+TEST_F(mem, read_only_descriptor_maps_for_reading_only)
+{
+	struct mxcd_mas_alloc mem;
+	unsigned char *map;
+	int fd;
+
+	fd = open(MAS_DEV, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, mas_alloc(fd, self->gpu, SMALL, &mem));
+	map = mmap(NULL, SMALL, PROT_READ, MAP_SHARED, fd, mem.out_mmap_offset);
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	EXPECT_EQ(-1, mas_not_all(map, SMALL, 0));
+	EXPECT_EQ(-1, mprotect(map, SMALL, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(MAP_FAILED, mas_map(fd, &mem));
+	EXPECT_EQ(EACCES, errno);
+	close(fd);
+}
+
 TEST_F(mem, mmap_offset_is_in_reach_of_a_32_bit_caller)
 {
 	struct mxcd_mas_alloc mem;

@@ -5,6 +5,8 @@
  */
 #include "mas_target.h"
 
+#include <linux/fs.h>
+
 FIXTURE(disk) {
 	struct target t;
 	struct mxcd_mas_query_file q;
@@ -367,6 +369,67 @@ TEST_F(tmpfs, transfers_bounce_for_want_of_direct_io)
 	expect_bounce(_metadata, &comp, MXCD_MAS_REASON_NO_DIO);
 	comp = check_write(_metadata, t, 0, 65536, GUARD, 0);
 	expect_bounce(_metadata, &comp, MXCD_MAS_REASON_NO_DIO);
+}
+
+/*
+ * This program lies on 9p, which hands the pages it is given to its transport,
+ * direct or not: it must be given host memory.
+ */
+TEST(file_system_that_is_not_known_never_sees_vram)
+{
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+	struct mxcd_mas_alloc mem;
+	unsigned char *vram, *want;
+	struct stat st;
+	int fd, exe, file;
+
+	fd = mas_open(0);
+	ASSERT_LE(0, fd);
+	exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, exe);
+	ASSERT_EQ(0, fstat(exe, &st));
+	want = malloc(st.st_size);
+	ASSERT_TRUE(mas_pread(exe, want, st.st_size, 0));
+	ASSERT_EQ(0, mas_alloc(fd, mas_big_gpu(fd), st.st_size + MAS_PAGE, &mem));
+	vram = mas_map(fd, &mem);
+	ASSERT_NE(MAP_FAILED, (void *)vram);
+	file = mas_register(fd, exe);
+	ASSERT_LT(0, file);
+	req = mas_rw(MXCD_MAS_OP_READ, file, 1, st.st_size, mem.handle, 3);
+	comp = mas_by_ioctl(fd, &req);
+	EXPECT_EQ(st.st_size - 1, comp.result);
+	EXPECT_EQ(MXCD_MAS_ROUTE_BOUNCE, comp.route);
+	EXPECT_NE(MXCD_MAS_REASON_NONE, comp.reason);
+	EXPECT_EQ(-1, mas_diff(want + 1, vram + 3, st.st_size - 1));
+	EXPECT_EQ(-1, mas_not_all(vram + 2 + st.st_size, MAS_PAGE - 2, 0));
+}
+
+static void ext4_flag_off(struct __test_metadata *_metadata, int fd, int flag)
+{
+	int flags;
+
+	ASSERT_EQ(0, ioctl(fd, FS_IOC_GETFLAGS, &flags));
+	flags &= ~flag;
+	ASSERT_EQ(0, ioctl(fd, FS_IOC_SETFLAGS, &flags));
+}
+
+/* ext4 fills the holes of such a file through the page cache and says nothing. */
+TEST(ext4_file_without_extents_bounces)
+{
+	struct mxcd_mas_query_file q;
+	int fd, target, file;
+
+	fd = mas_open(0);
+	ASSERT_LE(0, fd);
+	target = mas_temp("MAS_EXT4", 0);
+	ASSERT_LE(0, target);
+	ext4_flag_off(_metadata, target, FS_EXTENT_FL);
+	file = mas_register(fd, target);
+	ASSERT_LT(0, file);
+	ASSERT_EQ(0, mas_query_file(fd, file, 0, 0, &q));
+	EXPECT_EQ(MXCD_MAS_ROUTE_BOUNCE, q.out_route_write);
+	EXPECT_EQ(MXCD_MAS_REASON_FS, q.out_reason_write);
 }
 
 TEST_HARNESS_MAIN

@@ -335,6 +335,26 @@ open_gives_ENODEV()
 	done
 }
 
+# Leaves nothing of the smaller stand-in, and something of the larger one.
+load_with_too_little_vram_on_one_gpu()
+{
+	mas_load "mas=1 vram_tail_mb=100" && mas_ready && all_bound
+}
+
+one_gpu_is_off_and_says_why_with_numbers()
+{
+	local n on=0 off=0
+
+	for ((n = 0; n < $(gpu_nodes); n++)); do
+		case $(cat "$(node_of $n)/mas_state") in
+		enabled) on=$((on + 1)) ;;
+		"off: BAR 0 of 64 MiB is no more than 0 + 100 MiB to leave alone") off=$((off + 1)) ;;
+		*) cat "$(node_of $n)/mas_state"; return 1 ;;
+		esac
+	done
+	is "GPUs on and off" "1 1" "$on $off"
+}
+
 nothing_is_left()
 {
 	[ ! -e /sys/class/mxcd ] && [ ! -e /sys/devices/virtual/mxcd ] &&
@@ -368,6 +388,11 @@ check "mas=0: mas_state says off and why" state_says_off_and_why
 check "mas=0: open gives ENODEV" open_gives_ENODEV
 check "the driver unloads" rmmod mxcd
 check "nothing of it is left" nothing_is_left
+check "the driver loads where one GPU cannot be served" load_with_too_little_vram_on_one_gpu
+check "that GPU is off and says why" one_gpu_is_off_and_says_why_with_numbers
+check "grep mas prints 'mas 1' for the other" grep_mas_prints_one_line 1
+check "the driver unloads from both" rmmod mxcd
+check "nothing of it is left again" nothing_is_left
 check "the driver loads and binds again" mas_ready
 check "grep mas prints exactly 'mas 1' again" grep_mas_prints_one_line 1
 tap_end
