@@ -3,7 +3,7 @@
  * Lets the sources, which are written for the newest kernel, be built for older
  * ones. Force-included by the out-of-tree Makefile; not part of a kernel tree.
  *
- * What a kernel has is found out by compiling small programs (compat/probe.sh),
+ * What a kernel has is found out by compiling small programs (compat/probes),
  * which define MXCD_HAVE_*. Version numbers would not do: distribution kernels
  * carry backports.
  */

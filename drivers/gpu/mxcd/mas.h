@@ -2,9 +2,9 @@
 /*
  * The MAS side of the driver: contexts, memory handles, files, requests.
  *
- * Data goes one way: mas_dev parses, mas_io resolves {file id -> mas_file,
- * handle -> mas_mem} and asks mas_route, the VFS moves the data, the completion
- * goes to the caller's queue in mas_ctx.
+ * Data goes one way: mas_dev parses, mas_plan resolves {file id -> mas_file,
+ * handle -> mas_mem} and asks mas_route, mas_io has mas_piece move one piece after
+ * the other by the VFS, the completion goes to the caller's queue in mas_ctx.
  *
  * Who holds what while DMA runs: a request holds its file, its memory handle
  * and the gate of the GPU, and its context cannot be freed before it has
@@ -17,6 +17,7 @@
 #include <linux/bits.h>
 #include <linux/fs.h>
 #include <linux/list.h>
+#include <linux/maple_tree.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
@@ -28,6 +29,7 @@
 
 struct bio_vec;
 struct cred;
+struct eventfd_ctx;
 struct iov_iter;
 struct seq_file;
 struct vm_area_struct;
@@ -35,27 +37,32 @@ struct vm_area_struct;
 /* Requests a context may have submitted and not yet collected. */
 #define MAS_MAX_QUEUE	16384
 
-/* A handle is mapped at its number times this: 1 TiB. */
-#define MAS_MMAP_SHIFT	40
+/* Segments of one request; see mas_view_iter(). */
+#define MAS_MAX_SEGS	32768
 
 /**
  * struct mas_ctx - an open file of /dev/mxcd_mas*
  * @gpus: bit n is set when this context may use GPU n
  * @mems: handle -> &struct mas_mem
+ * @maps: page offset of a mapping -> &struct mas_mem
  * @files: file id -> &struct mas_file
  * @nr_files: registered files, counted against RLIMIT_NOFILE
  * @lock: protects everything below, and the list a request is on; irqsave
- * @inflight: requests submitted and not complete that no batch waits for
- * @done: requests complete and not yet read
- * @nr_inflight: requests submitted and not complete, batches included
+ * @inflight: requests submitted and not complete, oldest first
+ * @done: requests complete, to be read
+ * @nr_inflight: length of @inflight
  * @nr_queued: @nr_inflight and those complete but not collected
+ * @eventfd: raised for each request that goes to @done, or NULL
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
+ * @wq: carries what this context has submitted and what may sleep; its own, so
+ *	that a stalled disk of one tenant does not stall another's work
  * @free_work: frees the context when that cannot be done by who is last
  */
 struct mas_ctx {
 	u64 gpus;
 	struct xarray mems;
+	struct maple_tree maps;
 	struct xarray files;
 	atomic_t nr_files;
 	spinlock_t lock; /* see above */
@@ -63,14 +70,15 @@ struct mas_ctx {
 	struct list_head done;
 	unsigned int nr_inflight;
 	unsigned int nr_queued;
+	struct eventfd_ctx *eventfd;
 	bool closed;
 	wait_queue_head_t wait;
+	struct workqueue_struct *wq;
 	struct work_struct free_work;
 };
 
 /**
  * struct mas_batch - requests whose submitter waits for them
- * @pending: submitted, not complete
  * @done: complete
  * @nr_done: length of @done
  * @wake_at: wake the submitter when @nr_done reaches this
@@ -81,11 +89,47 @@ struct mas_ctx {
  * submitter leaves, whichever comes first.
  */
 struct mas_batch {
-	struct list_head pending;
 	struct list_head done;
 	unsigned int nr_done;
 	unsigned int wake_at;
 	wait_queue_head_t wait;
+};
+
+/**
+ * struct mas_submit - requests of one call, on their way in
+ * @ctx: the context
+ * @batch: the batch that they belong to, or NULL
+ * @how: MAS_IO_* flags
+ * @nr: requests taken so far
+ * @head: first I/O operation of a chain of links that is not complete yet
+ * @tail: last one
+ * @linked: the request before has MXCD_MAS_REQ_LINK
+ * @broken: a control operation of this chain has failed
+ */
+struct mas_submit {
+	struct mas_ctx *ctx;
+	struct mas_batch *batch;
+	unsigned int how;
+	unsigned int nr;
+	struct mas_req *head;
+	struct mas_req *tail;
+	bool linked;
+	bool broken;
+};
+
+/**
+ * struct mas_view - a row of extents
+ * @bvecs: the extents, each at most 1 GiB
+ * @starts: offset of each
+ * @nr_bvecs: number of them
+ * @borders: the addresses at which extents meet, ored together: tells what all
+ *	of them are multiples of
+ */
+struct mas_view {
+	const struct bio_vec *bvecs;
+	const u64 *starts;
+	unsigned int nr_bvecs;
+	u64 borders;
 };
 
 /**
@@ -95,9 +139,12 @@ struct mas_batch {
  * @node: on mxcd_gpu::mems while @bvecs are allocated VRAM; off it once the GPU
  *	was unbound. Protected by mxcd_gpu::lock.
  * @size: bytes, a multiple of the granule
+ * @pgoff: where it is in mas_ctx::maps, in pages; low, so that 32-bit callers
+ *	reach it
  * @bvecs: the extents, each at most 1 GiB; used under the GPU's gate only
  * @nr_bvecs: number of them
  * @starts: offset of each extent within the handle
+ * @view: both of them, as requests use them
  * @free_work: frees it when the last reference goes where one may not sleep
  * @rcu: look-ups may still read @ref
  */
@@ -106,9 +153,11 @@ struct mas_mem {
 	struct mxcd_gpu *gpu;
 	struct list_head node;
 	u64 size;
+	unsigned long pgoff;
 	struct bio_vec *bvecs;
 	unsigned int nr_bvecs;
 	u64 *starts;
+	struct mas_view view;
 	struct work_struct free_work;
 	struct rcu_head rcu;
 };
@@ -120,6 +169,7 @@ struct mas_mem {
  * @pdev: the NVMe controller that the file's data is behind, a reference is
  *	held; NULL when p2p is out of the question
  * @reason: then why, &enum mxcd_mas_reason
+ * @page_cache: I/O that is not direct goes through the page cache
  * @read_align: unit of a direct read in bytes; 0: no direct I/O
  * @write_align: unit of a direct write that shares no page with the page cache
  * @mem_align: what the disk asks of memory addresses
@@ -133,6 +183,7 @@ struct mas_file {
 	struct file *file;
 	struct pci_dev *pdev;
 	u16 reason;
+	bool page_cache;
 	u32 read_align;
 	u32 write_align;
 	u32 mem_align;
@@ -152,7 +203,8 @@ struct mas_route {
 	u16 reason;
 };
 
-struct mas_req;	/* mas_io.h */
+struct mas_req;		/* mas_io.h */
+struct mas_segs;	/* mas_view.c */
 
 extern struct workqueue_struct *mas_wq;
 
@@ -165,11 +217,7 @@ void mas_dev_zap(void);
 /* mas_ctx.c */
 struct mas_ctx *mas_ctx_create(u64 gpus);
 void mas_ctx_close(struct mas_ctx *ctx);
-int mas_ctx_reserve(struct mas_ctx *ctx, bool nowait);
-void mas_ctx_unreserve(struct mas_ctx *ctx);
-void mas_ctx_start(struct mas_ctx *ctx, struct mas_batch *batch,
-		   struct mas_req *req);
-void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req);
+int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd);
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 		     unsigned int max, bool nonblock);
 void mas_batch_init(struct mas_batch *batch);
@@ -186,12 +234,20 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle);
 struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle);
 void mas_mem_put(struct mas_mem *mem);
 void mas_mem_put_sync(struct mas_mem *mem);
-void mas_mem_iter(struct mas_mem *mem, u64 offset, size_t len,
-		  unsigned int dir, struct iov_iter *iter);
-bool mas_mem_fits(struct mas_mem *mem, u64 offset, u64 len, u32 align,
-		  u32 seg_align);
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
 void mas_mem_revoke_all(struct mxcd_gpu *gpu);
+
+/* mas_view.c */
+void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
+		   unsigned int dir, struct iov_iter *iter);
+bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
+		   u32 seg_align);
+unsigned long mas_view_page(const struct mas_view *view, u64 offset,
+			    unsigned long *contig);
+struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
+struct mxcd_gpu *mas_segs_gpu(const struct mas_segs *segs);
+const struct mas_view *mas_segs_view(struct mas_segs *segs);
+void mas_segs_put(struct mas_segs *segs);
 
 /* mas_file.c */
 int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);
@@ -219,11 +275,14 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 /* mas_io.c */
 int mas_io_init(void);
 void mas_io_exit(void);
-int mas_io_submit(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-		  struct mas_batch *batch, u32 index, unsigned int flags);
+void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
+		      struct mas_batch *batch, unsigned int how);
+int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args);
+void mas_submit_end(struct mas_submit *submit);
+void mas_io_end_file(struct mas_req *req);
 void mas_io_free(struct mas_req *req);
 
-/* Flags of mas_io_submit() */
+/* How to submit */
 #define MAS_IO_NONBLOCK		BIT(0)	/* do not wait for a disk */
 #define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
 #define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */

@@ -2,7 +2,7 @@
 /*
  * Contexts and their queues.
  *
- * A request is counted in the queue from mas_ctx_reserve() until its completion
+ * A request is counted in the queue from mas_ctx_admit() until its completion
  * is collected, either by read() from the context's list of completions or in
  * place by the ioctl that submitted it (a batch). Completions arrive in
  * any context, hard interrupts too.
@@ -10,6 +10,7 @@
  * Closing the descriptor waits for nothing. What is in flight holds all it needs;
  * the last request to complete frees the context.
  */
+#include <linux/eventfd.h>
 #include <linux/file.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
@@ -24,6 +25,7 @@ static void mas_ctx_free(struct work_struct *work)
 {
 	struct mas_ctx *ctx = container_of(work, struct mas_ctx, free_work);
 
+	destroy_workqueue(ctx->wq);
 	kfree(ctx);
 }
 
@@ -42,8 +44,15 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 	if (!ctx)
 		return NULL;
 
+	ctx->wq = alloc_workqueue("mas/%d", WQ_UNBOUND, 0, current->pid);
+	if (!ctx->wq) {
+		kfree(ctx);
+		return NULL;
+	}
+
 	ctx->gpus = gpus;
 	xa_init_flags(&ctx->mems, XA_FLAGS_ALLOC1);
+	mt_init_flags(&ctx->maps, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
 	xa_init_flags(&ctx->files, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->inflight);
@@ -60,6 +69,7 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
 	struct mas_mem *mem;
 	unsigned long id;
 
+	mtree_destroy(&ctx->maps);
 	xa_for_each(&ctx->mems, id, mem)
 		mas_mem_put_sync(mem);
 	xa_destroy(&ctx->mems);
@@ -79,6 +89,7 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
  */
 void mas_ctx_close(struct mas_ctx *ctx)
 {
+	struct eventfd_ctx *eventfd;
 	struct mas_req *req, *next;
 	LIST_HEAD(done);
 	bool last;
@@ -88,91 +99,109 @@ void mas_ctx_close(struct mas_ctx *ctx)
 	spin_lock_irq(&ctx->lock);
 	list_splice_init(&ctx->done, &done);
 	last = !ctx->nr_inflight;
+	eventfd = ctx->eventfd;
+	ctx->eventfd = NULL;
 	ctx->closed = true;
 	spin_unlock_irq(&ctx->lock);
 
 	list_for_each_entry_safe(req, next, &done, node)
 		mas_io_free(req);
+	if (eventfd)
+		eventfd_ctx_put(eventfd);
 	if (last)
-		kfree(ctx);
+		mas_ctx_free(&ctx->free_work);
 }
 
-static bool mas_ctx_try_reserve(struct mas_ctx *ctx)
+/* Count a request in the queue and put it last of those in flight. */
+static bool mas_ctx_try_admit(struct mas_ctx *ctx, struct mas_batch *batch,
+			      struct mas_req *req)
 {
 	bool room;
 
 	spin_lock_irq(&ctx->lock);
 	room = ctx->nr_queued < MAS_MAX_QUEUE;
-	if (room)
+	if (room) {
 		ctx->nr_queued++;
+		ctx->nr_inflight++;
+		req->batch = batch;
+		list_add_tail(&req->node, &ctx->inflight);
+	}
 	spin_unlock_irq(&ctx->lock);
 
 	return room;
 }
 
 /**
- * mas_ctx_reserve - take a place in the queue
+ * mas_ctx_admit - let a request into the queue
  * @ctx: the context
- * @nowait: do not wait for one
+ * @batch: the batch that it belongs to, or NULL
+ * @req: the request
+ * @nowait: do not wait for room
  *
  * Context: may sleep.
  * Return: 0, -EAGAIN, or -ERESTARTSYS when a signal arrived.
  */
-int mas_ctx_reserve(struct mas_ctx *ctx, bool nowait)
+int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
+		  struct mas_req *req, bool nowait)
 {
-	if (mas_ctx_try_reserve(ctx))
+	if (mas_ctx_try_admit(ctx, batch, req))
 		return 0;
 	if (nowait)
 		return -EAGAIN;
 
-	return wait_event_interruptible(ctx->wait, mas_ctx_try_reserve(ctx));
-}
-
-static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&ctx->lock, flags);
-	if (nr && ctx->nr_queued == MAS_MAX_QUEUE)
-		wake_up(&ctx->wait);
-	ctx->nr_queued -= nr;
-	spin_unlock_irqrestore(&ctx->lock, flags);
+	return wait_event_interruptible(ctx->wait, mas_ctx_try_admit(ctx, batch, req));
 }
 
 /**
- * mas_ctx_unreserve - give an unused place in the queue back
+ * mas_ctx_may_start - is it a request's turn?
  * @ctx: the context
- *
- * Context: any.
- */
-void mas_ctx_unreserve(struct mas_ctx *ctx)
-{
-	mas_ctx_release_places(ctx, 1);
-}
-
-/**
- * mas_ctx_start - a request is about to be carried out
- * @ctx: the context, a place in the queue is reserved
- * @batch: the batch that it belongs to, or NULL
- * @req: the request
+ * @req: the request, admitted and not started
  *
  * Context: process context.
+ * Return: false for a request with MXCD_MAS_REQ_DRAIN when older ones are in
+ * flight; mas_io_kick() is called for it when they have completed.
  */
-void mas_ctx_start(struct mas_ctx *ctx, struct mas_batch *batch,
-		   struct mas_req *req)
+bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req)
 {
+	bool may;
+
+	if (!(req->flags & MXCD_MAS_REQ_DRAIN))
+		return true;
+
 	spin_lock_irq(&ctx->lock);
-	req->batch = batch;
-	list_add_tail(&req->node, batch ? &batch->pending : &ctx->inflight);
-	ctx->nr_inflight++;
+	may = req->cancelled || list_is_first(&req->node, &ctx->inflight);
+	req->draining = !may;
 	spin_unlock_irq(&ctx->lock);
+
+	return may;
+}
+
+/* The oldest request in flight, if it waits to be that. */
+static struct mas_req *mas_ctx_drained(struct mas_ctx *ctx)
+{
+	struct mas_req *req;
+
+	req = list_first_entry_or_null(&ctx->inflight, struct mas_req, node);
+	if (!req || !req->draining)
+		return NULL;
+
+	req->draining = false;
+	return req;
 }
 
 static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
 {
-	list_move_tail(&req->node, &batch->done);
+	list_add_tail(&req->node, &batch->done);
 	if (++batch->nr_done == batch->wake_at)
 		wake_up(&batch->wait);
+}
+
+static void mas_ctx_add_done(struct mas_ctx *ctx, struct mas_req *req)
+{
+	list_add_tail(&req->node, &ctx->done);
+	wake_up(&ctx->wait);
+	if (ctx->eventfd)
+		eventfd_signal(ctx->eventfd);
 }
 
 /**
@@ -184,27 +213,95 @@ static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
  */
 void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req)
 {
+	struct mas_req *drained;
 	unsigned long flags;
 	bool closed, last;
 
 	spin_lock_irqsave(&ctx->lock, flags);
+	list_del(&req->node);
 	last = !--ctx->nr_inflight;
+	drained = mas_ctx_drained(ctx);
 	closed = ctx->closed;
-	if (closed) {
-		list_del(&req->node);
-	} else if (req->batch) {
+	if (!closed && req->batch)
 		mas_batch_add_done(req->batch, req);
-	} else {
-		list_move_tail(&req->node, &ctx->done);
-		wake_up(&ctx->wait);
-	}
+	else if (!closed)
+		mas_ctx_add_done(ctx, req);
 	spin_unlock_irqrestore(&ctx->lock, flags);
 
+	if (drained)
+		mas_io_kick(drained);
 	if (!closed)
 		return;
 	mas_io_free(req);
 	if (last)
 		queue_work(mas_wq, &ctx->free_work);
+}
+
+/**
+ * mas_ctx_cancel - ask transfers to end early
+ * @ctx: the context
+ * @user_data: of the transfers that are meant
+ *
+ * Context: process context.
+ * Return: number of transfers that were asked, or -ENOENT.
+ */
+int mas_ctx_cancel(struct mas_ctx *ctx, u64 user_data)
+{
+	struct mas_req *req;
+	int nr = 0;
+
+	spin_lock_irq(&ctx->lock);
+	list_for_each_entry(req, &ctx->inflight, node) {
+		if (req->user_data != user_data || !mas_is_transfer(req->op))
+			continue;
+		WRITE_ONCE(req->cancelled, true);
+		nr++;
+		if (req->draining) {
+			req->draining = false;
+			mas_io_kick(req);
+		}
+	}
+	spin_unlock_irq(&ctx->lock);
+
+	return nr ? nr : -ENOENT;
+}
+
+/**
+ * mas_ctx_set_eventfd - choose what is raised for completions
+ * @ctx: the context
+ * @fd: an eventfd of the calling task, or -1: none
+ *
+ * Context: may sleep.
+ * Return: 0, -EBADF or -EINVAL.
+ */
+int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd)
+{
+	struct eventfd_ctx *eventfd = NULL;
+
+	if (fd < -1)
+		return -EBADF;
+	if (fd >= 0)
+		eventfd = eventfd_ctx_fdget(fd);
+	if (IS_ERR(eventfd))
+		return PTR_ERR(eventfd);
+
+	spin_lock_irq(&ctx->lock);
+	swap(ctx->eventfd, eventfd);
+	spin_unlock_irq(&ctx->lock);
+
+	if (eventfd)
+		eventfd_ctx_put(eventfd);
+	return 0;
+}
+
+/* Free places in the queue; under mas_ctx::lock. */
+static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	if (nr && ctx->nr_queued >= MAS_MAX_QUEUE)
+		wake_up(&ctx->wait);
+	ctx->nr_queued -= nr;
 }
 
 /* Order the data of p2p reads before what the caller tells the GPU next. */
@@ -220,7 +317,7 @@ static void mas_flush(struct list_head *reqs)
 
 	for (; todo; todo &= todo - 1) {
 		gpu = mxcd_gpu_enter(__ffs64(todo));
-		if (!gpu)
+		if (IS_ERR(gpu))
 			continue;
 		mxcd_vram_flush(gpu);
 		mxcd_gpu_leave(gpu);
@@ -240,10 +337,28 @@ static int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)
 	return copy_to_user(comp, &c, sizeof(c)) ? -EFAULT : 0;
 }
 
+/* What could not be delivered goes back: a result is never lost. */
+static void mas_ctx_put_back(struct mas_ctx *ctx, struct list_head *reqs)
+{
+	struct mas_req *req;
+
+	if (list_empty(reqs))
+		return;
+
+	spin_lock_irq(&ctx->lock);
+	list_for_each_entry(req, reqs, node) {
+		ctx->nr_queued++;
+		if (ctx->eventfd)
+			eventfd_signal(ctx->eventfd);
+	}
+	list_splice(reqs, &ctx->done);
+	wake_up(&ctx->wait);
+	spin_unlock_irq(&ctx->lock);
+}
+
 /*
  * Copy completions to user space and free them, in order or each to the place of
- * its request. What could not be copied goes back to the context: a result is
- * never lost. Returns the number copied.
+ * its request. They are counted in the queue no more. Returns the number copied.
  */
 static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 				struct mxcd_mas_comp __user *comps, bool by_index)
@@ -256,17 +371,11 @@ static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 		if (mas_copy_comp(req, comps + (by_index ? req->index : nr)))
 			break;
 		list_del(&req->node);
+		mas_io_end_file(req);
 		mas_io_free(req);
 		nr++;
 	}
-	mas_ctx_release_places(ctx, nr);
-
-	if (!list_empty(reqs)) {
-		spin_lock_irq(&ctx->lock);
-		list_splice(reqs, &ctx->done);
-		wake_up(&ctx->wait);
-		spin_unlock_irq(&ctx->lock);
-	}
+	mas_ctx_put_back(ctx, reqs);
 
 	return nr;
 }
@@ -276,14 +385,16 @@ static bool mas_ctx_take_done(struct mas_ctx *ctx, struct list_head *reqs,
 			      unsigned int max)
 {
 	struct list_head *pos = &ctx->done;
+	unsigned int nr;
 
 	spin_lock_irq(&ctx->lock);
-	while (max-- && pos->next != &ctx->done)
+	for (nr = 0; nr < max && pos->next != &ctx->done; nr++)
 		pos = pos->next;
 	list_cut_position(reqs, &ctx->done, pos);
+	mas_ctx_release_places(ctx, nr);
 	spin_unlock_irq(&ctx->lock);
 
-	return !list_empty(reqs);
+	return nr;
 }
 
 /**
@@ -313,7 +424,7 @@ ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 	}
 
 	nr = mas_deliver(ctx, &reqs, buf, false);
-	return nr ? nr * sizeof(*buf) : -EFAULT;
+	return nr ? (ssize_t)(nr * sizeof(*buf)) : -EFAULT;
 }
 
 /**
@@ -324,7 +435,6 @@ ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
  */
 void mas_batch_init(struct mas_batch *batch)
 {
-	INIT_LIST_HEAD(&batch->pending);
 	INIT_LIST_HEAD(&batch->done);
 	batch->nr_done = 0;
 	batch->wake_at = 0;
@@ -366,6 +476,17 @@ void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
 	wait_event_killable_timeout(batch->wait, mas_batch_ready(ctx, batch), timeout);
 }
 
+static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)
+{
+	struct mas_req *req;
+
+	lockdep_assert_held(&ctx->lock);
+
+	list_for_each_entry(req, &ctx->inflight, node)
+		if (req->batch == batch)
+			req->batch = NULL;
+}
+
 /**
  * mas_batch_collect - end a batch: hand out its results
  * @ctx: the context
@@ -382,14 +503,13 @@ int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
 		      struct mxcd_mas_comp __user *comps, unsigned int nr)
 {
 	unsigned int i, nr_done;
-	struct mas_req *req;
 	int ret = 0;
 
 	spin_lock_irq(&ctx->lock);
-	list_for_each_entry(req, &batch->pending, node)
-		req->batch = NULL;
-	list_splice_tail_init(&batch->pending, &ctx->inflight);
 	nr_done = batch->nr_done;
+	if (nr_done < nr)
+		mas_batch_detach(ctx, batch);
+	mas_ctx_release_places(ctx, nr_done);
 	spin_unlock_irq(&ctx->lock);
 
 	for (i = 0; i < nr && nr_done < nr && !ret; i++)
@@ -398,7 +518,7 @@ int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
 	if (mas_deliver(ctx, &batch->done, comps, true) < nr_done)
 		ret = -EFAULT;
 
-	return ret ? ret : nr_done;
+	return ret ? ret : (int)nr_done;
 }
 
 /**

@@ -2,10 +2,10 @@
 /*
  * /dev/mxcd_mas and /dev/mxcd_mas<n>: file operations and the ioctl table.
  *
- * Minor 0 reaches every GPU, minor n + 1 reaches GPU n. A node appears when its
- * GPU is first bound and stays until the module goes, so that a program that
- * opens it with O_CREAT never makes a regular file there; while MAS is off, open()
- * says -ENODEV.
+ * Minor 0 reaches every GPU, minor n + 1 reaches GPU n. The node of a GPU appears
+ * when it is first bound and stays until the module goes: unbinding must not let a
+ * program that opens it with O_CREAT make a regular file there. While MAS is off,
+ * open() says -ENODEV.
  *
  * All open files share one address_space of the driver's own, whatever node and
  * whatever mount namespace they came from: unbind zaps all mappings through it.
@@ -62,7 +62,7 @@ static int mas_release(struct inode *inode, struct file *filp)
  * program that was tricked into writing to a descriptor of somebody else's must
  * not lend them. Compared by value, so that fork and exec change nothing.
  */
-static bool mas_caller_is_opener(struct file *filp)
+static bool mas_caller_may_act(struct file *filp)
 {
 	const struct cred *opener = filp->f_cred;
 	const struct cred *caller = current_cred();
@@ -81,28 +81,27 @@ static unsigned int mas_submit_flags(struct file *filp)
 
 /*
  * Submit requests in order. Returns how many were taken, or an error when not
- * even the first was. Only the first may wait for room in the queue.
+ * even the first was.
  */
 static long mas_submit_array(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs,
 			     unsigned int nr, struct mas_batch *batch, unsigned int how)
 {
+	struct mas_submit submit;
 	struct mxcd_mas_req req;
 	struct blk_plug plug;
-	unsigned int i;
 	int ret = 0;
 
+	mas_submit_begin(&submit, ctx, batch, how);
 	blk_start_plug(&plug);
-	for (i = 0; i < nr; i++) {
-		ret = copy_from_user(&req, reqs + i, sizeof(req)) ? -EFAULT : 0;
+	while (submit.nr < nr && !ret) {
+		ret = copy_from_user(&req, reqs + submit.nr, sizeof(req)) ? -EFAULT : 0;
 		if (!ret)
-			ret = mas_io_submit(ctx, &req, batch, i, how);
-		if (ret)
-			break;
-		how |= MAS_IO_QUEUE_NOWAIT;
+			ret = mas_submit_one(&submit, &req);
 	}
+	mas_submit_end(&submit);
 	blk_finish_plug(&plug);
 
-	return i ? i : ret;
+	return submit.nr ? (long)submit.nr : ret;
 }
 
 static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count, loff_t *ppos)
@@ -110,7 +109,7 @@ static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count
 	size_t size = sizeof(struct mxcd_mas_req);
 	long nr;
 
-	if (!mas_caller_is_opener(filp))
+	if (!mas_caller_may_act(filp))
 		return -EACCES;
 	if (count % size)
 		return -EINVAL;
@@ -118,12 +117,12 @@ static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count
 	nr = mas_submit_array(filp->private_data, (const void __user *)buf,
 			      min_t(size_t, count / size, MAS_MAX_QUEUE), NULL,
 			      mas_submit_flags(filp) | MAS_IO_NO_FD);
-	return nr < 0 ? nr : nr * size;
+	return nr < 0 ? nr : nr * (long)size;
 }
 
 static ssize_t mas_read(struct file *filp, char __user *buf, size_t count, loff_t *ppos)
 {
-	if (!mas_caller_is_opener(filp))
+	if (!mas_caller_may_act(filp))
 		return -EACCES;
 	if (count < sizeof(struct mxcd_mas_comp))
 		return -EINVAL;
@@ -185,6 +184,21 @@ static int mas_ioctl_register(struct file *filp, void *args)
 	return reg->flags ? -EINVAL : mas_file_register(filp->private_data, reg->fd, &reg->file);
 }
 
+/* The caller was not told of what it got: take it back. */
+static void mas_undo_alloc(struct file *filp, void *args)
+{
+	struct mxcd_mas_alloc *alloc = args;
+
+	mas_mem_free(filp->private_data, alloc->handle);
+}
+
+static void mas_undo_register(struct file *filp, void *args)
+{
+	struct mxcd_mas_register *reg = args;
+
+	mas_file_unregister(filp->private_data, reg->file);
+}
+
 static int mas_ioctl_unregister(struct file *filp, void *args)
 {
 	struct mxcd_mas_unregister *unreg = args;
@@ -240,6 +254,16 @@ static int mas_ioctl_transfer(struct file *filp, void *buf)
 	return 0;
 }
 
+static int mas_ioctl_eventfd(struct file *filp, void *buf)
+{
+	struct mxcd_mas_eventfd *args = buf;
+
+	if (args->flags || args->__reserved)
+		return -EINVAL;
+
+	return mas_ctx_set_eventfd(filp->private_data, args->fd);
+}
+
 /* Every structure that an ioctl takes; they are handled on the stack. */
 union mas_ioctl_args {
 	struct mxcd_mas_query query;
@@ -250,30 +274,37 @@ union mas_ioctl_args {
 	struct mxcd_mas_register reg;
 	struct mxcd_mas_unregister unreg;
 	struct mxcd_mas_transfer transfer;
+	struct mxcd_mas_eventfd eventfd;
 };
 
 struct mas_ioctl {
 	int (*fn)(struct file *filp, void *args);
+	void (*undo)(struct file *filp, void *args);	/* may be NULL */
 	unsigned int size;	/* of the structure, as this kernel knows it */
 	unsigned int min_size;	/* of its first version, never to change */
 };
 
-#define MAS_IOCTL(_cmd, _fn, _member, _last)				\
+#define MAS_IOCTL_UNDO(_cmd, _fn, _undo, _member, _last)		\
 	[_IOC_NR(_cmd)] = {						\
 		.fn = _fn,						\
+		.undo = _undo,						\
 		.size = sizeof_field(union mas_ioctl_args, _member),	\
 		.min_size = offsetofend(union mas_ioctl_args, _member._last), \
 	}
+
+#define MAS_IOCTL(_cmd, _fn, _member, _last)				\
+	MAS_IOCTL_UNDO(_cmd, _fn, NULL, _member, _last)
 
 static const struct mas_ioctl mas_ioctls[] = {
 	MAS_IOCTL(MXCD_MAS_QUERY, mas_ioctl_query, query, out_max_files),
 	MAS_IOCTL(MXCD_MAS_QUERY_GPU, mas_ioctl_query_gpu, query_gpu, out_device),
 	MAS_IOCTL(MXCD_MAS_QUERY_FILE, mas_ioctl_query_file, query_file, __reserved),
-	MAS_IOCTL(MXCD_MAS_ALLOC, mas_ioctl_alloc, alloc, __reserved),
+	MAS_IOCTL_UNDO(MXCD_MAS_ALLOC, mas_ioctl_alloc, mas_undo_alloc, alloc, __reserved),
 	MAS_IOCTL(MXCD_MAS_FREE, mas_ioctl_free, free, handle),
-	MAS_IOCTL(MXCD_MAS_REGISTER, mas_ioctl_register, reg, file),
+	MAS_IOCTL_UNDO(MXCD_MAS_REGISTER, mas_ioctl_register, mas_undo_register, reg, file),
 	MAS_IOCTL(MXCD_MAS_UNREGISTER, mas_ioctl_unregister, unreg, file),
 	MAS_IOCTL(MXCD_MAS_TRANSFER, mas_ioctl_transfer, transfer, out_completed),
+	MAS_IOCTL(MXCD_MAS_EVENTFD, mas_ioctl_eventfd, eventfd, __reserved),
 };
 
 static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)
@@ -304,8 +335,11 @@ static long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	ret = copy_struct_from_user(&args, ioctl->size, user, size);
 	if (!ret)
 		ret = ioctl->fn(filp, &args);
-	if (!ret && copy_to_user(user, &args, min(size, ioctl->size)))
+	if (!ret && copy_to_user(user, &args, min(size, ioctl->size))) {
+		if (ioctl->undo)
+			ioctl->undo(filp, &args);
 		ret = -EFAULT;
+	}
 
 	return ret;
 }

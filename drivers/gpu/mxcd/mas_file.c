@@ -16,6 +16,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
+#include <linux/string.h>
 
 #include "mas.h"
 
@@ -75,33 +76,50 @@ static struct pci_dev *nvme_controller(struct block_device *bdev)
 	return to_pci_dev(ctrl->parent);
 }
 
-static bool is_realtime(struct file *file)
+/* The xfs data is on the realtime device, not on s_bdev. */
+static u16 xfs_reason(const struct file_kattr *fa)
 {
-	struct file_kattr fa;
+	return fa->fsx_xflags & FS_XFLAG_REALTIME ? MXCD_MAS_REASON_REALTIME :
+						    MXCD_MAS_REASON_NONE;
+}
 
-	return vfs_fileattr_get(file->f_path.dentry, &fa) ||
-	       fa.fsx_xflags & FS_XFLAG_REALTIME;
+/* Without extents, ext4 goes through the page cache to fill a hole, in silence. */
+static u16 ext4_reason(const struct file_kattr *fa)
+{
+	return fa->flags & FS_EXTENT_FL ? MXCD_MAS_REASON_NONE : MXCD_MAS_REASON_FS;
 }
 
 /*
- * The block device that holds the data of a regular file, on the file systems
- * that are known to hand the pages of a direct request to it unchanged.
+ * Is the file on one of the file systems that are known to hand the pages of a
+ * direct request to s_bdev unchanged? If not, why.
  */
-static struct block_device *file_system_bdev(struct file *file, u16 *reason)
+static u16 file_system_reason(struct file *file)
 {
-	struct super_block *sb = file_inode(file)->i_sb;
-	bool xfs = !strcmp(sb->s_type->name, "xfs");
+	const char *fs = file_inode(file)->i_sb->s_type->name;
+	struct file_kattr fa;
 
-	if (!xfs && strcmp(sb->s_type->name, "ext4")) {
-		*reason = MXCD_MAS_REASON_FS;
-		return NULL;
-	}
-	if (xfs && is_realtime(file)) {
-		*reason = MXCD_MAS_REASON_REALTIME;
-		return NULL;
-	}
+	if (strcmp(fs, "ext4") && strcmp(fs, "xfs"))
+		return MXCD_MAS_REASON_FS;
+	if (vfs_fileattr_get(file->f_path.dentry, &fa))
+		return MXCD_MAS_REASON_FS;
 
-	return sb->s_bdev;
+	return !strcmp(fs, "xfs") ? xfs_reason(&fa) : ext4_reason(&fa);
+}
+
+/*
+ * Does I/O without IOCB_DIRECT go through the page cache? Some file systems
+ * decide that for themselves (9p, fuse, network file systems) and may hand the
+ * pages they are given to a device. VRAM is not for them: they get host memory.
+ */
+static bool has_page_cache(struct file *file)
+{
+	static const char * const known[] = {
+		"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs",
+	};
+	struct inode *inode = file->f_mapping->host;
+
+	return S_ISBLK(inode->i_mode) ||
+	       match_string(known, ARRAY_SIZE(known), inode->i_sb->s_type->name) >= 0;
 }
 
 /* What the file system promises; false if it promises no direct I/O. */
@@ -134,6 +152,7 @@ static void mas_file_inspect(struct mas_file *file)
 	struct inode *inode = file->file->f_mapping->host;
 	struct block_device *bdev;
 
+	file->page_cache = has_page_cache(file->file);
 	file->reason = MXCD_MAS_REASON_NO_DIO;
 	if (!(file->file->f_mode & FMODE_CAN_ODIRECT))
 		return;
@@ -144,7 +163,8 @@ static void mas_file_inspect(struct mas_file *file)
 	} else {
 		if (!regular_alignment(file))
 			return;
-		bdev = file_system_bdev(file->file, &file->reason);
+		file->reason = file_system_reason(file->file);
+		bdev = file->reason ? NULL : inode->i_sb->s_bdev;
 	}
 
 	file->write_align = max3((u32)PAGE_SIZE, (u32)i_blocksize(inode), file->read_align);

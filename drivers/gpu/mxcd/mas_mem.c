@@ -10,7 +10,6 @@
 #include <linux/bvec.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/uio.h>
 
 #include "mas.h"
 
@@ -78,6 +77,10 @@ static int mas_mem_index(struct mas_mem *mem)
 		start += mem->bvecs[i].bv_len;
 	}
 
+	mem->view.bvecs = mem->bvecs;
+	mem->view.starts = mem->starts;
+	mem->view.nr_bvecs = mem->nr_bvecs;
+	mem->view.borders = MXCD_GRANULE;
 	return 0;
 }
 
@@ -132,6 +135,26 @@ static int mas_mem_add_handle(struct mas_ctx *ctx, struct mas_mem *mem, u32 *han
 	return ret == -EBUSY ? -EEXIST : ret;
 }
 
+/*
+ * Make a handle known to the context: by an offset for mmap(), and by number. A
+ * page behind each range stays free, so that running over the end of one handle
+ * is an error and not the next handle.
+ */
+static int mas_mem_publish(struct mas_ctx *ctx, struct mas_mem *mem, u32 *handle)
+{
+	int ret;
+
+	ret = mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, PHYS_PFN(mem->size) + 1, 1,
+				PHYS_PFN(LLONG_MAX), GFP_KERNEL_ACCOUNT);
+	if (ret)
+		return ret;
+
+	ret = mas_mem_add_handle(ctx, mem, handle);
+	if (ret)
+		mtree_erase(&ctx->maps, mem->pgoff);
+	return ret;
+}
+
 static int mas_mem_check(struct mas_ctx *ctx, const struct mxcd_mas_alloc *args)
 {
 	if (args->flags || args->__reserved || !args->length ||
@@ -151,7 +174,7 @@ static int mas_mem_alloc_on(struct mas_ctx *ctx, struct mxcd_gpu *gpu,
 	struct mas_mem *mem;
 	int ret;
 
-	if (args->length > gpu->vram.size || args->length > 1ULL << MAS_MMAP_SHIFT)
+	if (args->length > gpu->vram.size)
 		return -ENOSPC;
 
 	mem = mas_mem_create(gpu, ALIGN(args->length, MXCD_GRANULE));
@@ -160,13 +183,13 @@ static int mas_mem_alloc_on(struct mas_ctx *ctx, struct mxcd_gpu *gpu,
 
 	args->length = mem->size;
 	args->out_extents = mem->nr_bvecs;
-	ret = mas_mem_add_handle(ctx, mem, &args->handle);
+	ret = mas_mem_publish(ctx, mem, &args->handle);
 	if (ret) {
 		mas_mem_put_sync(mem);
 		return ret;
 	}
 
-	args->out_mmap_offset = (u64)args->handle << MAS_MMAP_SHIFT;
+	args->out_mmap_offset = PFN_PHYS(mem->pgoff);
 	return 0;
 }
 
@@ -188,8 +211,8 @@ int mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
 		return ret;
 
 	gpu = mxcd_gpu_enter(args->gpu);
-	if (!gpu)
-		return -ENODEV;
+	if (IS_ERR(gpu))
+		return PTR_ERR(gpu);
 	ret = mas_mem_alloc_on(ctx, gpu, args);
 	mxcd_gpu_leave(gpu);
 
@@ -211,6 +234,7 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle)
 	if (!mem)
 		return -ENOENT;
 
+	mtree_erase(&ctx->maps, mem->pgoff);
 	mas_mem_put_sync(mem);
 	return 0;
 }
@@ -234,69 +258,6 @@ struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle)
 	rcu_read_unlock();
 
 	return mem;
-}
-
-/* The extent that @offset is in. */
-static unsigned int mas_mem_extent(struct mas_mem *mem, u64 offset)
-{
-	unsigned int lo = 0, hi = mem->nr_bvecs - 1, mid;
-
-	while (lo < hi) {
-		mid = lo + (hi - lo + 1) / 2;
-		if (mem->starts[mid] <= offset)
-			lo = mid;
-		else
-			hi = mid - 1;
-	}
-
-	return lo;
-}
-
-/**
- * mas_mem_iter - describe a slice of a handle
- * @mem: the handle; the GPU's gate is held as long as @iter is used
- * @offset: first byte
- * @len: bytes, at least 1; @offset + @len is within the handle
- * @dir: ITER_DEST to fill VRAM, ITER_SOURCE to read it
- * @iter: set up to name just the slice, over the handle's own extents
- *
- * Context: any.
- */
-void mas_mem_iter(struct mas_mem *mem, u64 offset, size_t len,
-		  unsigned int dir, struct iov_iter *iter)
-{
-	unsigned int first = mas_mem_extent(mem, offset);
-	unsigned int last = mas_mem_extent(mem, offset + len - 1);
-
-	/* The block layer keeps the number of segments in 16 bits: no surplus. */
-	iov_iter_bvec(iter, dir, mem->bvecs + first, last - first + 1, len);
-	iter->iov_offset = offset - mem->starts[first];
-}
-
-/**
- * mas_mem_fits - may a slice be named to a disk as it lies in memory?
- * @mem: the handle, the GPU's gate held
- * @offset: first byte
- * @len: bytes, at least 1
- * @align: alignment that the disk asks of addresses, a power of two
- * @seg_align: unit that the length of each extent but the last must be a
- *	multiple of, a power of two
- *
- * Extents begin and end at multiples of the granule, so only the first one can
- * be of an odd length.
- *
- * Context: any.
- * Return: true if so.
- */
-bool mas_mem_fits(struct mas_mem *mem, u64 offset, u64 len, u32 align,
-		  u32 seg_align)
-{
-	if (!IS_ALIGNED(offset, align))
-		return false;
-	if (IS_ALIGNED(offset, seg_align))
-		return true;
-
-	return mas_mem_extent(mem, offset) == mas_mem_extent(mem, offset + len - 1);
 }
 
 /**
@@ -332,13 +293,10 @@ static void mas_vm_close(struct vm_area_struct *vma)
 /* Insert the page that is missing and those that follow in its extent. */
 static vm_fault_t mas_vm_insert(struct mas_mem *mem, struct vm_fault *vmf)
 {
-	u64 offset = (u64)vmf->pgoff << PAGE_SHIFT & (BIT_ULL(MAS_MMAP_SHIFT) - 1);
-	unsigned int extent = mas_mem_extent(mem, offset);
-	u64 skip = offset - mem->starts[extent];
-	unsigned long pfn = page_to_pfn(mem->bvecs[extent].bv_page) + PHYS_PFN(skip);
+	u64 offset = PFN_PHYS(vmf->pgoff - mem->pgoff);
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE);
-	unsigned long n = min3(PHYS_PFN(mem->bvecs[extent].bv_len - skip),
-			       PHYS_PFN(vmf->vma->vm_end - addr),
+	unsigned long contig, pfn = mas_view_page(&mem->view, offset, &contig);
+	unsigned long n = min3(contig, PHYS_PFN(vmf->vma->vm_end - addr),
 			       (unsigned long)MAS_FAULT_PAGES);
 	vm_fault_t ret, first = VM_FAULT_NOPAGE;
 	unsigned long i;
@@ -374,10 +332,23 @@ static const struct vm_operations_struct mas_vm_ops = {
 	.fault	= mas_vm_fault,
 };
 
+static struct mas_mem *mas_mem_get_by_pgoff(struct mas_ctx *ctx, unsigned long pgoff)
+{
+	struct mas_mem *mem;
+
+	rcu_read_lock();
+	mem = mtree_load(&ctx->maps, pgoff);
+	if (mem && !refcount_inc_not_zero(&mem->ref))
+		mem = NULL;
+	rcu_read_unlock();
+
+	return mem;
+}
+
 /**
  * mas_mem_mmap - map a handle
  * @ctx: the context
- * @vma: the mapping; its offset names the handle, see MAS_MMAP_SHIFT
+ * @vma: the mapping; its offset names the handle
  *
  * The CPU's view only: VM_PFNMAP, write-combining. Direct I/O of other programs
  * cannot name it.
@@ -387,19 +358,16 @@ static const struct vm_operations_struct mas_vm_ops = {
  */
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
 {
-	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
-	u64 start = offset & (BIT_ULL(MAS_MMAP_SHIFT) - 1);
-	u64 len = vma->vm_end - vma->vm_start;
 	struct mas_mem *mem;
 
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 
-	mem = mas_mem_get(ctx, offset >> MAS_MMAP_SHIFT);
+	mem = mas_mem_get_by_pgoff(ctx, vma->vm_pgoff);
 	if (!mem)
 		return -ENOENT;
 
-	if (start > mem->size || len > mem->size - start) {
+	if (vma->vm_pgoff - mem->pgoff + vma_pages(vma) > PHYS_PFN(mem->size)) {
 		mas_mem_put_sync(mem);
 		return -EINVAL;
 	}

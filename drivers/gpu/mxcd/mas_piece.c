@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The pieces of a transfer: which comes next, and the three ways to move one.
+ * The pieces of a transfer: which comes next, and the ways to move one.
  *
- * All three are calls of the VFS on the registered file; the data is named to it
- * by the handle's own extents.
+ * All are calls of the VFS on the registered file; where VRAM may be named to it,
+ * that is done by the handle's own extents.
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
@@ -13,6 +13,14 @@
 
 #include "mas.h"
 #include "mas_io.h"
+
+static enum mas_piece mas_bounce_piece(struct mas_req *req)
+{
+	if (req->edge_direct)
+		return MAS_PIECE_EDGE;
+
+	return req->file->page_cache ? MAS_PIECE_CACHED : MAS_PIECE_STAGED;
+}
 
 /**
  * mas_piece_next - choose the next piece of a transfer
@@ -34,11 +42,13 @@ bool mas_piece_next(struct mas_req *req)
 		req->piece = MAS_PIECE_DIRECT;
 		end = req->body_end;
 	} else {
-		req->piece = req->edge_direct ? MAS_PIECE_EDGE : MAS_PIECE_CACHED;
+		req->piece = mas_bounce_piece(req);
 		if (pos < req->body_start)
 			end = req->body_start;
-		if (req->edge_direct)
+		if (req->piece == MAS_PIECE_EDGE)
 			end = min(end, round_down(pos, unit) + unit);
+		if (req->piece == MAS_PIECE_STAGED)
+			end = min(end, pos + MAS_STAGE_MAX);
 	}
 	req->piece_len = min_t(u64, end - pos, MAS_PIECE_MAX);
 
@@ -49,7 +59,7 @@ static ssize_t mas_vfs_iter(struct mas_req *req, struct kiocb *iocb, struct iov_
 {
 	struct file *filp = iocb->ki_filp;
 
-	if (req->write)
+	if (mas_is_write(req))
 		return vfs_iocb_iter_write(filp, iocb, iter);
 
 	return vfs_iocb_iter_read(filp, iocb, iter);
@@ -57,8 +67,8 @@ static ssize_t mas_vfs_iter(struct mas_req *req, struct kiocb *iocb, struct iov_
 
 static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
 {
-	mas_mem_iter(req->mem, req->mem_offset + req->done, len,
-		     req->write ? ITER_SOURCE : ITER_DEST, iter);
+	mas_view_iter(req->view, req->mem_offset + req->done, len,
+		      mas_is_write(req) ? ITER_SOURCE : ITER_DEST, iter);
 }
 
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */
@@ -73,7 +83,7 @@ static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
 	iocb->ki_complete = mas_io_complete;
 	iocb->private = NULL;
 	iocb->ki_flags = filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE;
-	if (req->write)
+	if (mas_is_write(req))
 		iocb->ki_flags |= IOCB_WRITE;
 	if (nowait)
 		iocb->ki_flags |= IOCB_NOWAIT;
@@ -82,24 +92,77 @@ static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
 	return mas_vfs_iter(req, iocb, &iter);
 }
 
+static void mas_sync_kiocb(struct mas_req *req, struct kiocb *iocb)
+{
+	init_sync_kiocb(iocb, req->file->file);
+	iocb->ki_pos = req->pos + req->done;
+	iocb->ki_flags &= ~(IOCB_DIRECT | IOCB_NOWAIT);
+	if (mas_is_write(req))
+		iocb->ki_flags |= IOCB_WRITE;
+}
+
 /* Through the page cache; the CPU copies. */
 static ssize_t mas_move_cached(struct mas_req *req)
 {
-	struct file *filp = req->file->file;
 	struct iov_iter iter;
 	struct kiocb iocb;
 	ssize_t ret;
 
-	init_sync_kiocb(&iocb, filp);
-	iocb.ki_pos = req->pos + req->done;
-	iocb.ki_flags &= ~(IOCB_DIRECT | IOCB_NOWAIT);
-	if (req->write)
-		iocb.ki_flags |= IOCB_WRITE;
-
+	mas_sync_kiocb(req, &iocb);
 	mas_piece_iter(req, req->piece_len, &iter);
 	ret = mas_vfs_iter(req, &iocb, &iter);
-	if (!req->write)
+	if (!mas_is_write(req))
 		wmb(); /* drain the write-combining buffers into VRAM */
+
+	return ret;
+}
+
+static ssize_t mas_stage_read(struct mas_req *req, struct kiocb *iocb, struct kvec *buf)
+{
+	struct iov_iter file, vram;
+	ssize_t ret;
+
+	iov_iter_kvec(&file, ITER_DEST, buf, 1, buf->iov_len);
+	ret = mas_vfs_iter(req, iocb, &file);
+	if (ret <= 0)
+		return ret;
+
+	mas_piece_iter(req, ret, &vram);
+	if (copy_to_iter(buf->iov_base, ret, &vram) != (size_t)ret)
+		return -EIO;
+	wmb(); /* drain the write-combining buffers into VRAM */
+	return ret;
+}
+
+static ssize_t mas_stage_write(struct mas_req *req, struct kiocb *iocb, struct kvec *buf)
+{
+	struct iov_iter file, vram;
+
+	mas_piece_iter(req, buf->iov_len, &vram);
+	if (copy_from_iter(buf->iov_base, buf->iov_len, &vram) != buf->iov_len)
+		return -EIO;
+
+	iov_iter_kvec(&file, ITER_SOURCE, buf, 1, buf->iov_len);
+	return mas_vfs_iter(req, iocb, &file);
+}
+
+/* Through a buffer of our own. */
+static ssize_t mas_move_staged(struct mas_req *req)
+{
+	struct kvec buf = { .iov_len = req->piece_len };
+	struct kiocb iocb;
+	ssize_t ret;
+
+	buf.iov_base = kmalloc(req->piece_len, GFP_KERNEL);
+	if (!buf.iov_base)
+		return -ENOMEM;
+
+	mas_sync_kiocb(req, &iocb);
+	if (mas_is_write(req))
+		ret = mas_stage_write(req, &iocb, &buf);
+	else
+		ret = mas_stage_read(req, &iocb, &buf);
+	kfree(buf.iov_base);
 
 	return ret;
 }
@@ -166,6 +229,8 @@ ssize_t mas_piece_issue(struct mas_req *req, bool nowait)
 		return mas_move_direct(req, nowait);
 	case MAS_PIECE_EDGE:
 		return mas_move_edge(req);
+	case MAS_PIECE_STAGED:
+		return mas_move_staged(req);
 	default:
 		return mas_move_cached(req);
 	}

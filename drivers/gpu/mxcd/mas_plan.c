@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Before a transfer: is the request well formed, what does it name, which part of
- * it can go p2p, and why not the rest. All of it in the submitter's context, from
- * a copy of the request.
+ * Before a request starts. In the submitter's context, from a copy of the request:
+ * is it well formed, and what does it name? When it starts, which for a request
+ * that waits for others is later: which part of it can go p2p, and why not the
+ * rest?
  */
 #include <linux/cred.h>
 #include <linux/fs.h>
@@ -32,21 +33,26 @@ enum {
 };
 
 #define USES_TRANSFER	(USES_FILE | USES_HANDLE | USES_FILE_OFF | USES_LENGTH | USES_MEM_OFF)
+#define ORDER_FLAGS	(MXCD_MAS_REQ_LINK | MXCD_MAS_REQ_DRAIN)
 #define TRANSFER_FLAGS	(MXCD_MAS_REQ_FD | MXCD_MAS_REQ_P2P_ONLY | MXCD_MAS_REQ_BOUNCE | \
-			 MXCD_MAS_REQ_NOFLUSH)
+			 ORDER_FLAGS)
 
 static const struct {
 	unsigned int uses;
 	u32 flags;
 } mas_ops[] = {
-	[MXCD_MAS_OP_READ]	 = { USES_TRANSFER, TRANSFER_FLAGS },
+	[MXCD_MAS_OP_READ]	 = { USES_TRANSFER, TRANSFER_FLAGS | MXCD_MAS_REQ_NOFLUSH },
 	[MXCD_MAS_OP_WRITE]	 = { USES_TRANSFER, TRANSFER_FLAGS },
 	[MXCD_MAS_OP_QUERY]	 = { USES_KEY | USES_FILE | USES_HANDLE | USES_ARG,
-				     MXCD_MAS_REQ_FD },
-	[MXCD_MAS_OP_ALLOC]	 = { USES_HANDLE | USES_LENGTH | USES_ARG },
-	[MXCD_MAS_OP_FREE]	 = { USES_HANDLE },
-	[MXCD_MAS_OP_REGISTER]	 = { USES_FILE | USES_ARG },
-	[MXCD_MAS_OP_UNREGISTER] = { USES_FILE },
+				     MXCD_MAS_REQ_FD | MXCD_MAS_REQ_LINK },
+	[MXCD_MAS_OP_ALLOC]	 = { USES_HANDLE | USES_LENGTH | USES_ARG, MXCD_MAS_REQ_LINK },
+	[MXCD_MAS_OP_FREE]	 = { USES_HANDLE, MXCD_MAS_REQ_LINK },
+	[MXCD_MAS_OP_REGISTER]	 = { USES_FILE | USES_ARG, MXCD_MAS_REQ_LINK },
+	[MXCD_MAS_OP_UNREGISTER] = { USES_FILE, MXCD_MAS_REQ_LINK },
+	[MXCD_MAS_OP_FSYNC]	 = { USES_FILE, MXCD_MAS_REQ_FD | ORDER_FLAGS },
+	[MXCD_MAS_OP_FDATASYNC]	 = { USES_FILE, MXCD_MAS_REQ_FD | ORDER_FLAGS },
+	[MXCD_MAS_OP_FLUSH]	 = { USES_HANDLE, ORDER_FLAGS },
+	[MXCD_MAS_OP_CANCEL]	 = { USES_MEM_OFF, MXCD_MAS_REQ_LINK },
 };
 
 static unsigned int mas_fields_set(const struct mxcd_mas_req *args)
@@ -58,6 +64,18 @@ static unsigned int mas_fields_set(const struct mxcd_mas_req *args)
 	       (args->length ? USES_LENGTH : 0) |
 	       (args->mem_offset ? USES_MEM_OFF : 0) |
 	       (args->arg ? USES_ARG : 0);
+}
+
+static int mas_check_transfer(const struct mxcd_mas_req *args)
+{
+	u32 exclusive = MXCD_MAS_REQ_P2P_ONLY | MXCD_MAS_REQ_BOUNCE;
+
+	if ((args->flags & exclusive) == exclusive || !args->segs != !args->nr_segs)
+		return -EINVAL;
+	if (args->file_offset > LLONG_MAX || args->length > LLONG_MAX - args->file_offset)
+		return -EINVAL;
+
+	return 0;
 }
 
 /**
@@ -77,26 +95,13 @@ int mas_req_check(const struct mxcd_mas_req *args, unsigned int how)
 		return -EINVAL;
 	if (args->flags & MXCD_MAS_REQ_FD && how & MAS_IO_NO_FD)
 		return -EINVAL;
-	if (args->segs || args->nr_segs)
-		return mas_is_transfer(args) ? -EOPNOTSUPP : -EINVAL;
-
-	return 0;
-}
-
-static int mas_check_transfer(const struct mxcd_mas_req *args)
-{
-	u32 exclusive = MXCD_MAS_REQ_P2P_ONLY | MXCD_MAS_REQ_BOUNCE;
-
-	if ((args->flags & exclusive) == exclusive)
-		return -EINVAL;
-	if (args->file_offset > LLONG_MAX || args->length > LLONG_MAX - args->file_offset)
+	if ((args->segs || args->nr_segs) && !mas_is_transfer(args->op))
 		return -EINVAL;
 
-	return 0;
+	return mas_is_transfer(args->op) ? mas_check_transfer(args) : 0;
 }
 
-/* Find what a transfer names. */
-static int mas_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
+static int mas_resolve_file(struct mas_req *req, const struct mxcd_mas_req *args)
 {
 	struct mas_file *file;
 
@@ -111,21 +116,110 @@ static int mas_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
 	}
 	req->file = file;
 
-	if (!(file->file->f_mode & (req->write ? FMODE_WRITE : FMODE_READ)))
-		return -EBADF;
+	return 0;
+}
 
-	req->mem = mas_mem_get(req->ctx, args->handle);
-	if (!req->mem)
+static int mas_check_mode(struct mas_req *req)
+{
+	fmode_t mode = mas_is_write(req) ? FMODE_WRITE : FMODE_READ;
+
+	return req->file->file->f_mode & mode ? 0 : -EBADF;
+}
+
+static int mas_enter_gpu(struct mas_req *req, struct mxcd_gpu *gpu)
+{
+	if (!mxcd_gpu_tryenter(gpu))
+		return -ENODEV;
+
+	req->gpu = gpu;
+	return 0;
+}
+
+static int mas_resolve_segs(struct mas_req *req, const struct mxcd_mas_req *args)
+{
+	struct mas_segs *segs;
+	int ret;
+
+	segs = mas_segs_create(req->ctx, args);
+	if (IS_ERR(segs))
+		return PTR_ERR(segs);
+	req->segs = segs;
+
+	ret = mas_enter_gpu(req, mas_segs_gpu(segs));
+	if (ret)
+		return ret;
+
+	req->view = mas_segs_view(segs);
+	return req->view ? 0 : -ENOMEM;
+}
+
+static int mas_resolve_mem(struct mas_req *req, const struct mxcd_mas_req *args)
+{
+	struct mas_mem *mem;
+
+	mem = mas_mem_get(req->ctx, args->handle);
+	if (!mem)
 		return -ENOENT;
-	if (args->mem_offset > req->mem->size ||
-	    args->length > req->mem->size - args->mem_offset)
+	req->mem = mem;
+
+	if (args->mem_offset > mem->size || args->length > mem->size - args->mem_offset)
 		return -EINVAL;
 
-	if (!mxcd_gpu_tryenter(req->mem->gpu))
-		return -ENODEV;
-	req->gpu = req->mem->gpu;
+	req->view = &mem->view;
+	return mas_enter_gpu(req, mem->gpu);
+}
 
-	return 0;
+static int mas_resolve_transfer(struct mas_req *req, const struct mxcd_mas_req *args)
+{
+	int ret = mas_resolve_file(req, args);
+
+	if (!ret)
+		ret = mas_check_mode(req);
+	if (ret)
+		return ret;
+
+	return args->nr_segs ? mas_resolve_segs(req, args) : mas_resolve_mem(req, args);
+}
+
+static u16 mas_ioprio(void)
+{
+	int prio = get_current_ioprio();
+
+	/* Class NONE would be replaced on the way down, hint and all. */
+	if (IOPRIO_PRIO_CLASS(prio) == IOPRIO_CLASS_NONE)
+		prio = IOPRIO_PRIO_VALUE(task_nice_ioclass(current), task_nice_ioprio(current));
+
+	return IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio), IOPRIO_PRIO_LEVEL(prio),
+				      MAS_IOPRIO_HINT);
+}
+
+/**
+ * mas_req_resolve - find what an I/O operation names
+ * @req: a new request; gets references to file and VRAM, and the gate
+ * @args: what mas_req_check() let through
+ *
+ * On failure the references found so far stay in @req.
+ *
+ * Context: the submitter's; may sleep.
+ * Return: 0 or the errno that the request completes with.
+ */
+int mas_req_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
+{
+	req->pos = args->file_offset;
+	req->mem_offset = args->mem_offset;
+	req->want = args->length;
+	req->iocb.ki_ioprio = mas_ioprio();
+	req->fsize_limit = rlimit(RLIMIT_FSIZE);
+
+	switch (req->op) {
+	case MXCD_MAS_OP_FSYNC:
+	case MXCD_MAS_OP_FDATASYNC:
+		return mas_resolve_file(req, args);
+	case MXCD_MAS_OP_FLUSH:
+		return mas_resolve_mem(req, args);
+	default:
+		return mas_resolve_transfer(req, args);
+	}
 }
 
 static struct inode *mas_req_inode(struct mas_req *req)
@@ -133,23 +227,24 @@ static struct inode *mas_req_inode(struct mas_req *req)
 	return req->file->file->f_mapping->host;
 }
 
-/* As generic_write_checks() would, which a work item's own limits would fool. */
+/* As generic_write_checks() would, which the limits of a work item would fool. */
 static int mas_limit_fsize(struct mas_req *req)
 {
-	unsigned long limit = rlimit(RLIMIT_FSIZE);
 	struct inode *inode = mas_req_inode(req);
+	u64 limit = req->fsize_limit;
 	u64 pos = req->pos;
 
-	if (!req->write || limit == RLIM_INFINITY || !S_ISREG(inode->i_mode) || !req->len)
+	if (!mas_is_write(req) || limit == RLIM_INFINITY || !S_ISREG(inode->i_mode) || !req->len)
 		return 0;
 
 	if (req->file->file->f_flags & O_APPEND)
 		pos = i_size_read(inode);
 	if (pos >= limit) {
-		send_sig(SIGXFSZ, current, 0);
+		if (!(current->flags & PF_KTHREAD))
+			send_sig(SIGXFSZ, current, 0);
 		return -EFBIG;
 	}
-	req->len = min_t(u64, req->len, limit - pos);
+	req->len = min(req->len, limit - pos);
 
 	return 0;
 }
@@ -157,12 +252,16 @@ static int mas_limit_fsize(struct mas_req *req)
 /* Why all of a transfer must bounce, or MXCD_MAS_REASON_NONE. */
 static unsigned int mas_whole_reason(struct mas_req *req)
 {
+	struct mas_route route;
+
 	if (req->flags & MXCD_MAS_REQ_BOUNCE)
 		return MXCD_MAS_REASON_REQUESTED;
-	if (req->write && req->file->file->f_flags & O_APPEND)
+
+	route = mas_route_get(req->file, req->gpu, mas_is_write(req));
+	if (!route.reason && mas_is_write(req) && req->file->file->f_flags & O_APPEND)
 		return MXCD_MAS_REASON_APPEND;
 
-	return mas_route_get(req->file, req->gpu, req->write).reason;
+	return route.reason;
 }
 
 /*
@@ -180,7 +279,7 @@ static void mas_clamp_to_eof(struct mas_req *req)
 static void mas_find_body(struct mas_req *req)
 {
 	struct mas_file *file = req->file;
-	u64 unit = req->write ? file->write_align : file->read_align;
+	u64 unit = mas_is_write(req) ? file->write_align : file->read_align;
 	u64 start = round_up(req->pos, unit);
 	u64 end = round_down(req->pos + req->len, unit);
 
@@ -188,8 +287,8 @@ static void mas_find_body(struct mas_req *req)
 	if (start >= end)
 		return;
 
-	if (!mas_mem_fits(req->mem, req->mem_offset + start - req->pos, end - start,
-			  file->mem_align, file->seg_align)) {
+	if (!mas_view_fits(req->view, req->mem_offset + start - req->pos, end - start,
+			   file->mem_align, file->seg_align)) {
 		req->bounce_reason = MXCD_MAS_REASON_MEM_ALIGN;
 		req->edge_direct = false;
 		return;
@@ -199,80 +298,43 @@ static void mas_find_body(struct mas_req *req)
 	req->body_end = end;
 }
 
-static int mas_plan(struct mas_req *req)
+static void mas_split(struct mas_req *req)
 {
 	unsigned int reason = mas_whole_reason(req);
 
 	req->body_start = req->pos;
 	req->body_end = req->pos;
 	req->bounce_reason = reason;
+	if (reason)
+		return;
 
-	if (!reason) {
-		req->edge_direct = !req->write;
-		if (!req->write)
-			mas_clamp_to_eof(req);
-		mas_find_body(req);
-	}
+	req->edge_direct = !mas_is_write(req);
+	if (req->edge_direct)
+		mas_clamp_to_eof(req);
+	mas_find_body(req);
+}
 
+/**
+ * mas_req_plan - split a transfer into the parts that go p2p and those that bounce
+ * @req: a transfer that is resolved and about to start
+ *
+ * Context: may sleep.
+ * Return: 0 or the errno that the request completes with.
+ */
+int mas_req_plan(struct mas_req *req)
+{
+	int ret;
+
+	req->len = req->want;
+	ret = mas_limit_fsize(req);
+	if (ret)
+		return ret;
+
+	mas_split(req);
 	if (req->flags & MXCD_MAS_REQ_P2P_ONLY && req->body_end - req->body_start < req->len) {
 		req->reason = req->bounce_reason;
 		return -EXDEV;
 	}
-
-	return 0;
-}
-
-static u16 mas_ioprio(void)
-{
-	int prio = get_current_ioprio();
-
-	/* Class NONE would be replaced on the way down, hint and all. */
-	if (IOPRIO_PRIO_CLASS(prio) == IOPRIO_CLASS_NONE)
-		prio = IOPRIO_PRIO_VALUE(task_nice_ioclass(current), task_nice_ioprio(current));
-
-	return IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio), IOPRIO_PRIO_LEVEL(prio),
-				      MAS_IOPRIO_HINT);
-}
-
-static bool mas_one_direct_piece(struct mas_req *req)
-{
-	return req->body_end - req->body_start == req->len && req->len <= MAS_PIECE_MAX;
-}
-
-/**
- * mas_req_plan - find what a transfer names and split it
- * @req: a request without references; gets those to file, handle and gate
- * @args: a request that mas_req_check() let through
- * @how: MAS_IO_* flags
- *
- * On failure the references found so far stay in @req.
- *
- * Context: the submitter's; may sleep.
- * Return: 0 or the errno that the request completes with.
- */
-int mas_req_plan(struct mas_req *req, const struct mxcd_mas_req *args,
-		 unsigned int how)
-{
-	int ret;
-
-	req->write = args->op == MXCD_MAS_OP_WRITE;
-	req->pos = args->file_offset;
-	req->mem_offset = args->mem_offset;
-	req->len = args->length;
-
-	ret = mas_check_transfer(args);
-	if (!ret)
-		ret = mas_resolve(req, args);
-	if (!ret)
-		ret = mas_limit_fsize(req);
-	if (!ret)
-		ret = mas_plan(req);
-	if (ret)
-		return ret;
-
-	req->iocb.ki_ioprio = mas_ioprio();
-	if (how & MAS_IO_NONBLOCK || !mas_one_direct_piece(req))
-		req->cred = get_current_cred();
 
 	return 0;
 }

@@ -22,13 +22,10 @@ static u32 mas_max_files(void)
 /* Enter a GPU that the context may name. */
 static struct mxcd_gpu *mas_gpu_enter(struct mas_ctx *ctx, u32 index)
 {
-	struct mxcd_gpu *gpu;
-
 	if (index >= MXCD_MAX_GPUS || !(ctx->gpus & BIT_ULL(index)))
 		return ERR_PTR(-ENOENT);
 
-	gpu = mxcd_gpu_enter(index);
-	return gpu ? gpu : ERR_PTR(-ENODEV);
+	return mxcd_gpu_enter(index);
 }
 
 static struct mas_file *mas_query_get_file(struct mas_ctx *ctx, u32 id, bool by_fd)
@@ -57,7 +54,7 @@ int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args)
 
 	args->out_version = MXCD_MAS_VERSION;
 	args->out_granule = MXCD_GRANULE;
-	args->out_features = 0;
+	args->out_features = MXCD_MAS_FEATURE_SEGS;
 	args->out_gpus = mas_gpus(ctx);
 	args->out_max_queue = MAS_MAX_QUEUE;
 	args->out_max_files = mas_max_files();
@@ -158,8 +155,7 @@ static s64 mas_key_handle(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 	if (!mem)
 		return -ENOENT;
 
-	value = args->key == MXCD_MAS_KEY_HANDLE_SIZE ? (s64)mem->size :
-							(s64)args->handle << MAS_MMAP_SHIFT;
+	value = args->key == MXCD_MAS_KEY_HANDLE_SIZE ? mem->size : PFN_PHYS(mem->pgoff);
 	mas_mem_put_sync(mem);
 	return value;
 }
@@ -187,7 +183,7 @@ static s64 mas_key_align(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 static s64 mas_key_route(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u16 *reason)
 {
 	struct mxcd_mas_query_file file = {
-		.flags	= args->flags,
+		.flags	= args->flags & MXCD_MAS_REQ_FD,
 		.file	= args->file,
 		.gpu	= args->arg,
 	};
@@ -199,6 +195,35 @@ static s64 mas_key_route(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u
 
 	*reason = read ? file.out_reason_read : file.out_reason_write;
 	return read ? file.out_route_read : file.out_route_write;
+}
+
+/* What a key names besides itself; the rest must be zero. */
+static bool mas_key_names(const struct mxcd_mas_req *args)
+{
+	bool gpu = false, file = false, handle = false;
+
+	switch (args->key) {
+	case MXCD_MAS_KEY_VRAM_SIZE:
+	case MXCD_MAS_KEY_VRAM_FREE:
+		gpu = true;
+		break;
+	case MXCD_MAS_KEY_HANDLE_SIZE:
+	case MXCD_MAS_KEY_HANDLE_MMAP:
+		handle = true;
+		break;
+	case MXCD_MAS_KEY_ROUTE_READ:
+	case MXCD_MAS_KEY_ROUTE_WRITE:
+		gpu = true;
+		fallthrough;
+	case MXCD_MAS_KEY_FILE_READ_ALIGN:
+	case MXCD_MAS_KEY_FILE_WRITE_ALIGN:
+	case MXCD_MAS_KEY_FILE_MEM_ALIGN:
+		file = true;
+		break;
+	}
+
+	return (gpu || !args->arg) && (handle || !args->handle) &&
+	       (file || (!args->file && !(args->flags & MXCD_MAS_REQ_FD)));
 }
 
 /**
@@ -213,11 +238,14 @@ static s64 mas_key_route(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u
 s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 		  u16 *reason)
 {
+	if (!mas_key_names(args))
+		return -EINVAL;
+
 	switch (args->key) {
 	case MXCD_MAS_KEY_VERSION:
 		return MXCD_MAS_VERSION;
 	case MXCD_MAS_KEY_FEATURES:
-		return 0;
+		return MXCD_MAS_FEATURE_SEGS;
 	case MXCD_MAS_KEY_GPUS:
 		return mas_gpus(ctx);
 	case MXCD_MAS_KEY_GRANULE:
@@ -226,6 +254,8 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 		return MAS_MAX_QUEUE;
 	case MXCD_MAS_KEY_MAX_FILES:
 		return mas_max_files();
+	case MXCD_MAS_KEY_MAX_SEGS:
+		return MAS_MAX_SEGS;
 	case MXCD_MAS_KEY_VRAM_SIZE:
 	case MXCD_MAS_KEY_VRAM_FREE:
 		return mas_key_gpu(ctx, args);

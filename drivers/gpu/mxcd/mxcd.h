@@ -9,7 +9,9 @@
  *	mxcd_gpus_lock -> mxcd_links_lock
  *
  * mas_ctx::lock is taken with interrupts off; inside it, only the locks of wait
- * queues are. No mutex is taken on the I/O path.
+ * queues and of eventfds are. No mutex is taken on the I/O path. Removing a file
+ * from sysfs waits for its readers: none of them takes a lock of ours (one takes
+ * the device lock of a storage controller, under which nothing of ours waits).
  */
 #ifndef _MXCD_H
 #define _MXCD_H
@@ -30,8 +32,8 @@ struct pci_dev;
 
 #define MXCD_NAME	"mxcd"
 
-/* Minor 0 is every GPU, minor n + 1 is GPU n; a u64 names a set of GPUs. */
-#define MXCD_MAX_GPUS	64
+/* Minor 0 is every GPU, minor n + 1 is GPU n; an s64 names a set of GPUs. */
+#define MXCD_MAX_GPUS	32
 
 /* VRAM is handed out in multiples of this (64 KiB). */
 #define MXCD_GRANULE_SHIFT	16
@@ -81,7 +83,7 @@ struct mxcd_vram {
  * @lock: protects @mems and the extents of each memory handle on it
  * @mems: memory handles of this GPU, &struct mas_mem
  * @node: the GPU in sysfs
- * @state: text of mas_state; written before the GPU is published and at unbind
+ * @state: text of mas_state; does not change once the GPU is published
  */
 struct mxcd_gpu {
 	struct kref ref;

@@ -23,17 +23,20 @@ static bool mas;
 module_param(mas, bool, 0444);
 MODULE_PARM_DESC(mas, "Serve VRAM to direct I/O (0: bind only, 1: serve; default 0)");
 
-/* Frees what must not be freed where the last reference goes. */
+/* Frees what cannot be freed where its last reference goes; never waits for I/O. */
 struct workqueue_struct *mas_wq;
 
 /* Writers hold mxcd_gpus_lock, readers RCU. */
 static struct mxcd_gpu __rcu *mxcd_gpus[MXCD_MAX_GPUS];
 static DEFINE_MUTEX(mxcd_gpus_lock);
 
+/* Indices that a GPU has had since the module was loaded. */
+static DECLARE_BITMAP(mxcd_gpus_seen, MXCD_MAX_GPUS);
+
 /*
  * Where firmware keeps its data in the VRAM of these cards is not public: the
  * first and the last GiB are left alone. The parameters vram_head_mb and
- * vram_tail_mb say otherwise.
+ * vram_tail_mb override that.
  */
 enum { MXCD_C550, MXCD_C500, MXCD_C280, MXCD_N260 };
 
@@ -116,20 +119,21 @@ void mxcd_gpu_put(struct mxcd_gpu *gpu)
  * @index: mgpu_id
  *
  * Context: any.
- * Return: the GPU with its gate held, to be given back by mxcd_gpu_leave(), or
- * NULL when there is no such GPU, MAS is off for it, or it is being unbound.
+ * Return: the GPU with its gate held, to be given back by mxcd_gpu_leave();
+ * -ENODEV when MAS is off for it or it has been unbound, -ENOENT when there never
+ * was such a GPU.
  */
 struct mxcd_gpu *mxcd_gpu_enter(unsigned int index)
 {
 	struct mxcd_gpu *gpu;
 
-	if (index >= MXCD_MAX_GPUS)
-		return NULL;
+	if (index >= MXCD_MAX_GPUS || !test_bit(index, mxcd_gpus_seen))
+		return ERR_PTR(-ENOENT);
 
 	rcu_read_lock();
 	gpu = rcu_dereference(mxcd_gpus[index]);
-	if (gpu && (!gpu->vram.size || !percpu_ref_tryget_live(&gpu->gate)))
-		gpu = NULL;
+	if (!gpu || !gpu->vram.size || !percpu_ref_tryget_live(&gpu->gate))
+		gpu = ERR_PTR(-ENODEV);
 	rcu_read_unlock();
 
 	return gpu;
@@ -253,7 +257,6 @@ static void mxcd_gpu_enable(struct mxcd_gpu *gpu)
 
 	if (mxcd_vram_add(gpu)) {
 		pci_warn(gpu->pdev, "MAS %s\n", gpu->state);
-		percpu_ref_exit(&gpu->gate);
 		return;
 	}
 
@@ -288,6 +291,7 @@ static int mxcd_publish(struct mxcd_gpu *gpu)
 	if (ret)
 		return ret;
 
+	set_bit(gpu->index, mxcd_gpus_seen);
 	rcu_assign_pointer(mxcd_gpus[gpu->index], gpu);
 	mas_route_invalidate();
 

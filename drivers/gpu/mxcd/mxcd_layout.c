@@ -8,6 +8,7 @@
  * done by grep on layout/properties: no other key there may contain the word.
  */
 #include <linux/device.h>
+#include <linux/jhash.h>
 #include <linux/kobject.h>
 #include <linux/nodemask.h>
 #include <linux/pci.h>
@@ -60,7 +61,7 @@ static const struct attribute_group layout_group = {
 /* Decimal, never 0, the same for a card in the same slot at every boot. */
 static u32 mxcd_gpu_id(struct pci_dev *pdev)
 {
-	return ((u32)pci_domain_nr(pdev->bus) << 16 | pci_dev_id(pdev)) + 1;
+	return jhash_2words(pci_domain_nr(pdev->bus), pci_dev_id(pdev), 0) | 1;
 }
 
 static ssize_t gpu_id_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)

@@ -32,6 +32,9 @@
 
 #define MXCD_EXTENT_MAX	SZ_1G
 
+/* More than any BAR has; keeps the sums below 64 bits. */
+#define MXCD_MARGIN_MAX_MB	BIT_ULL(32)
+
 /* Cleared in steps, so that a kill is heard. */
 #define MXCD_CLEAR_STEP	SZ_2M
 
@@ -59,7 +62,7 @@ static __printf(2, 3) void mxcd_vram_off(struct mxcd_gpu *gpu, const char *fmt, 
 
 static u64 mxcd_vram_margin(long mb, u64 chip)
 {
-	return mb < 0 ? chip : (u64)mb << 20;
+	return mb < 0 ? chip : min_t(u64, mb, MXCD_MARGIN_MAX_MB) << 20;
 }
 
 /* The part of the BAR that MAS may use, as the kernel can register it. */
@@ -84,8 +87,8 @@ static int mxcd_vram_window(struct mxcd_gpu *gpu)
 	start = ALIGN(pci_resource_start(gpu->pdev, gpu->chip->bar) + head, align);
 	end = ALIGN_DOWN(pci_resource_end(gpu->pdev, gpu->chip->bar) + 1 - tail, align);
 	if (start >= end) {
-		mxcd_vram_off(gpu, "BAR %d of %llu KiB has no whole unit of %llu KiB",
-			      gpu->chip->bar, len >> 10, align >> 10);
+		mxcd_vram_off(gpu, "%llu KiB of BAR %d hold no whole unit of %llu KiB",
+			      (len - head - tail) >> 10, gpu->chip->bar, align >> 10);
 		return -ENOSPC;
 	}
 
@@ -104,7 +107,7 @@ static int mxcd_vram_reachable(struct mxcd_gpu *gpu)
 	if (window->start >= map.start && window->end <= map.end)
 		return 0;
 
-	mxcd_vram_off(gpu, "VRAM at 0x%llx-0x%llx is not below 0x%llx; boot with nokaslr",
+	mxcd_vram_off(gpu, "VRAM at 0x%llx-0x%llx is beyond 0x%llx; boot with nokaslr",
 		      window->start, window->end, map.end);
 	return -E2BIG;
 }

@@ -64,6 +64,7 @@
 #define MXCD_MAS_REGISTER	_IO(MXCD_MAS_IOC_TYPE, 0x05)
 #define MXCD_MAS_UNREGISTER	_IO(MXCD_MAS_IOC_TYPE, 0x06)
 #define MXCD_MAS_TRANSFER	_IO(MXCD_MAS_IOC_TYPE, 0x07)
+#define MXCD_MAS_EVENTFD	_IO(MXCD_MAS_IOC_TYPE, 0x08)
 
 /**
  * enum mxcd_mas_op - what a request does
@@ -76,10 +77,22 @@
  * @MXCD_MAS_OP_FREE: as ioctl(MXCD_MAS_FREE). Result: 0.
  * @MXCD_MAS_OP_REGISTER: as ioctl(MXCD_MAS_REGISTER). Result: the file id.
  * @MXCD_MAS_OP_UNREGISTER: as ioctl(MXCD_MAS_UNREGISTER). Result: 0.
+ * @MXCD_MAS_OP_FSYNC: as fsync(2) on the file. Result: 0.
+ * @MXCD_MAS_OP_FDATASYNC: as fdatasync(2) on the file. Result: 0.
+ * @MXCD_MAS_OP_FLUSH: wait until what disks have written to the VRAM of @handle
+ *	has arrived there. Needed only by who moves data past this interface or
+ *	with %MXCD_MAS_REQ_NOFLUSH. Result: 0.
+ * @MXCD_MAS_OP_CANCEL: cancel the transfers of this context whose user_data is
+ *	@mem_offset. Result: the number of transfers that were told; -ENOENT:
+ *	none is in flight. A piece of a transfer that is with the storage is not
+ *	called back; pieces that are not, do not start. A cancelled transfer
+ *	completes with the bytes it had moved, or with -ECANCELED.
  *
- * Any other operation completes with -EOPNOTSUPP. Operations other than READ
- * and WRITE are carried out while they are submitted, in the order of
- * submission, and have completed when the next request is looked at.
+ * Any other operation completes with -EOPNOTSUPP. READ, WRITE, FSYNC, FDATASYNC
+ * and FLUSH are I/O operations: they may complete later, and in any order. The
+ * others are control operations: they are carried out while they are submitted,
+ * in the order of submission, and have completed when the next request is looked
+ * at.
  */
 enum mxcd_mas_op {
 	MXCD_MAS_OP_READ	= 1,
@@ -89,6 +102,10 @@ enum mxcd_mas_op {
 	MXCD_MAS_OP_FREE	= 5,
 	MXCD_MAS_OP_REGISTER	= 6,
 	MXCD_MAS_OP_UNREGISTER	= 7,
+	MXCD_MAS_OP_FSYNC	= 8,
+	MXCD_MAS_OP_FDATASYNC	= 9,
+	MXCD_MAS_OP_FLUSH	= 10,
+	MXCD_MAS_OP_CANCEL	= 11,
 };
 
 /**
@@ -113,6 +130,7 @@ enum mxcd_mas_op {
  * @MXCD_MAS_KEY_ROUTE_READ: route of an aligned read from @file to GPU @arg,
  *	&enum mxcd_mas_route. The completion carries the reason as well.
  * @MXCD_MAS_KEY_ROUTE_WRITE: the same for a write
+ * @MXCD_MAS_KEY_MAX_SEGS: segments that one request may have
  */
 enum mxcd_mas_key {
 	MXCD_MAS_KEY_VERSION		= 1,
@@ -130,6 +148,7 @@ enum mxcd_mas_key {
 	MXCD_MAS_KEY_FILE_MEM_ALIGN	= 13,
 	MXCD_MAS_KEY_ROUTE_READ		= 14,
 	MXCD_MAS_KEY_ROUTE_WRITE	= 15,
+	MXCD_MAS_KEY_MAX_SEGS		= 16,
 };
 
 /**
@@ -142,19 +161,28 @@ enum mxcd_mas_feature {
 
 /**
  * enum mxcd_mas_req_flags - flags of a request
- * @MXCD_MAS_REQ_FD: READ, WRITE, QUERY: @file is a file descriptor of the
+ * @MXCD_MAS_REQ_FD: READ, WRITE, FSYNC, FDATASYNC, QUERY: @file is a file descriptor of the
  *	caller, not a file id. Not with write(2), which takes -EINVAL for it.
  * @MXCD_MAS_REQ_P2P_ONLY: READ, WRITE: move nothing and complete with -EXDEV
  *	if any byte would have to go by bounce. The reason is in the completion.
  * @MXCD_MAS_REQ_BOUNCE: READ, WRITE: go by bounce even where p2p is possible.
  * @MXCD_MAS_REQ_NOFLUSH: READ: collecting the completion need not order the
  *	data before later accesses to the GPU (no read of the BAR).
+ * @MXCD_MAS_REQ_LINK: the next I/O operation of the same call starts only when
+ *	this request has completed in full. If it fails or falls short, all that
+ *	are linked behind it complete with -ECANCELED. A control operation in
+ *	between takes part: it is carried out at submission, unless a control
+ *	operation that it is linked to has failed.
+ * @MXCD_MAS_REQ_DRAIN: I/O operations: start only when all I/O operations that
+ *	were submitted to this context before have completed.
  */
 enum mxcd_mas_req_flags {
 	MXCD_MAS_REQ_FD		= 1 << 0,
 	MXCD_MAS_REQ_P2P_ONLY	= 1 << 1,
 	MXCD_MAS_REQ_BOUNCE	= 1 << 2,
 	MXCD_MAS_REQ_NOFLUSH	= 1 << 3,
+	MXCD_MAS_REQ_LINK	= 1 << 4,
+	MXCD_MAS_REQ_DRAIN	= 1 << 5,
 };
 
 /**
@@ -162,7 +190,12 @@ enum mxcd_mas_req_flags {
  * @handle: memory handle
  * @__reserved: must be zero
  * @offset: first byte within the handle
- * @length: bytes
+ * @length: bytes, at least 1
+ *
+ * A request with a segment list moves one range of a file to or from many pieces
+ * of VRAM, in the order of the list. The pieces may belong to several handles,
+ * all on one GPU, and may overlap. Their lengths add up to the length of the
+ * request.
  */
 struct mxcd_mas_seg {
 	__u32 handle;
@@ -176,16 +209,16 @@ struct mxcd_mas_seg {
  * @op: &enum mxcd_mas_op
  * @key: QUERY: &enum mxcd_mas_key; otherwise zero
  * @flags: &enum mxcd_mas_req_flags
- * @file: READ, WRITE, QUERY, UNREGISTER: file id, or descriptor with
- *	%MXCD_MAS_REQ_FD. REGISTER: file id wanted, 0: any.
- * @handle: READ, WRITE, QUERY, FREE: memory handle. ALLOC: handle wanted,
+ * @file: READ, WRITE, FSYNC, FDATASYNC, QUERY, UNREGISTER: file id, or descriptor
+ *	with %MXCD_MAS_REQ_FD (not UNREGISTER). REGISTER: file id wanted, 0: any.
+ * @handle: READ, WRITE, FLUSH, QUERY, FREE: memory handle. ALLOC: handle wanted,
  *	0: any.
  * @file_offset: READ, WRITE: first byte in the file; any value from 0 to
  *	2^63 - 1
  * @length: READ, WRITE: bytes to move; @file_offset + @length must not pass
  *	2^63 - 1. ALLOC: bytes wanted.
  * @mem_offset: READ, WRITE: first byte within the handle; @mem_offset + @length
- *	must not pass its size
+ *	must not pass its size. CANCEL: the user_data to look for.
  * @user_data: returned in the completion, never looked at
  * @segs: address of an array of @nr_segs &struct mxcd_mas_seg that replaces
  *	@handle and @mem_offset; only with %MXCD_MAS_FEATURE_SEGS, otherwise zero
@@ -479,6 +512,23 @@ struct mxcd_mas_transfer {
 	__aligned_u64 timeout_ns;
 	__u32 out_submitted;
 	__u32 out_completed;
+};
+
+/**
+ * struct mxcd_mas_eventfd - ioctl(MXCD_MAS_EVENTFD)
+ * @size: sizeof(struct mxcd_mas_eventfd)
+ * @flags: must be zero
+ * @fd: an eventfd, or -1 for none
+ * @__reserved: must be zero
+ *
+ * Raise an eventfd by one for each completion that read(2) can collect. Replaces
+ * the one set before. -EBADF: no such descriptor. -EINVAL: not an eventfd.
+ */
+struct mxcd_mas_eventfd {
+	__u32 size;
+	__u32 flags;
+	__s32 fd;
+	__u32 __reserved;
 };
 
 #endif /* _UAPI_LINUX_MXCD_MAS_H */

@@ -73,6 +73,9 @@ static const struct abi_ioctl abi_ioctls[] = {
 		ABI_IOCTL(TRANSFER, mxcd_mas_transfer), .has_flags = true,
 		.out = 40, .out_len = 8,
 	}, {
+		ABI_IOCTL(EVENTFD, mxcd_mas_eventfd), .has_flags = true,
+		.reserved = offsetof(struct mxcd_mas_eventfd, __reserved),
+	}, {
 		/* the end */
 	}
 };
@@ -129,6 +132,7 @@ static void abi_fill(struct __test_metadata *_metadata, struct _test_data_abi *s
 	struct mxcd_mas_register *reg = arg;
 	struct mxcd_mas_unregister *unreg = arg;
 	struct mxcd_mas_transfer *transfer = arg;
+	struct mxcd_mas_eventfd *eventfd = arg;
 	struct abi_head *head = arg;
 
 	memset(arg, 0, io->size);
@@ -154,6 +158,9 @@ static void abi_fill(struct __test_metadata *_metadata, struct _test_data_abi *s
 		transfer->comps = mas_ptr(&self->comp);
 		transfer->nr = 1;
 		transfer->min_nr = 1;
+		break;
+	case MXCD_MAS_EVENTFD:
+		eventfd->fd = -1;
 		break;
 	}
 }
@@ -278,7 +285,7 @@ TEST_F(abi, unknown_ioctl_is_ENOTTY)
 	unsigned int nr;
 
 	memset(self->pages, 0, MAS_PAGE);
-	for (nr = 0x08; nr < 0x100; nr++) {
+	for (nr = 0x09; nr < 0x100; nr++) {
 		EXPECT_EQ(-ENOTTY, mas_ioctl(self->fd, _IO(MXCD_MAS_IOC_TYPE, nr),
 					     self->pages))
 			TH_LOG("number %#x", nr);
@@ -437,7 +444,7 @@ TEST_F(abi, bad_names_in_a_query)
 	EXPECT_EQ(-EINVAL, mas_query_file(self->fd, self->fd, MXCD_MAS_REQ_FD, 0,
 					  &f));
 	EXPECT_EQ(-EINVAL, mas_key(self->fd, 0, 0, 0, 0));
-	EXPECT_EQ(-EINVAL, mas_key(self->fd, 16, 0, 0, 0));
+	EXPECT_EQ(-EINVAL, mas_key(self->fd, MXCD_MAS_KEY_MAX_SEGS + 1, 0, 0, 0));
 	EXPECT_EQ(-EINVAL, mas_key(self->fd, 0xffff, 0, 0, 0));
 	EXPECT_EQ(-ENOENT, mas_key(self->fd, MXCD_MAS_KEY_VRAM_SIZE, 0, 0, 2));
 	EXPECT_EQ(-ENOENT, mas_key(self->fd, MXCD_MAS_KEY_HANDLE_SIZE, 0, 0, 0));

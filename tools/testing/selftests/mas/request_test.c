@@ -95,7 +95,9 @@ TEST_F(request, good_request_moves_the_data)
 
 TEST_F(request, unknown_op_is_EOPNOTSUPP)
 {
-	static const __u16 ops[] = { 0, 8, 9, 0x100, 0x7fff, 0xffff };
+	static const __u16 ops[] = {
+		0, MXCD_MAS_OP_CANCEL + 1, 0x100, 0x7fff, 0xffff
+	};
 	struct mxcd_mas_req req;
 	unsigned int i;
 
@@ -112,7 +114,7 @@ TEST_F(request, unknown_flag_is_EINVAL)
 	struct mxcd_mas_req req;
 	unsigned int bit;
 
-	for (bit = 4; bit < 32; bit++) {
+	for (bit = 6; bit < 32; bit++) {
 		req = self->read;
 		req.flags = 1U << bit;
 		EXPECT_EQ(-EINVAL, failing(_metadata, self, &req))
@@ -162,8 +164,8 @@ TEST_F(request, field_that_read_does_not_use_must_be_zero)
 	EXPECT_EQ(-EINVAL, failing(_metadata, self, &req));
 }
 
-/* For each control operation every field that it does not use, one by one. */
-TEST_F(request, field_that_a_control_op_does_not_use_must_be_zero)
+/* For each other operation every field that it does not use, one by one. */
+TEST_F(request, field_that_another_op_does_not_use_must_be_zero)
 {
 	enum { KEY = 1, FILE_ = 2, HANDLE = 4, RANGE = 8, MEM = 16, ARG = 32 };
 	static const struct {
@@ -175,6 +177,10 @@ TEST_F(request, field_that_a_control_op_does_not_use_must_be_zero)
 		{ MXCD_MAS_OP_FREE, KEY | FILE_ | RANGE | MEM | ARG },
 		{ MXCD_MAS_OP_REGISTER, KEY | HANDLE | RANGE | MEM },
 		{ MXCD_MAS_OP_UNREGISTER, KEY | HANDLE | RANGE | MEM | ARG },
+		{ MXCD_MAS_OP_FSYNC, KEY | HANDLE | RANGE | MEM | ARG },
+		{ MXCD_MAS_OP_FDATASYNC, KEY | HANDLE | RANGE | MEM | ARG },
+		{ MXCD_MAS_OP_FLUSH, KEY | FILE_ | RANGE | MEM | ARG },
+		{ MXCD_MAS_OP_CANCEL, KEY | FILE_ | HANDLE | RANGE | ARG },
 	};
 	struct mxcd_mas_req req;
 	unsigned int i, bit;
@@ -189,11 +195,14 @@ TEST_F(request, field_that_a_control_op_does_not_use_must_be_zero)
 				req.key = MXCD_MAS_KEY_VERSION;
 			if (req.op == MXCD_MAS_OP_ALLOC)
 				req.length = 1;
-			if (req.op == MXCD_MAS_OP_FREE)
+			if (req.op == MXCD_MAS_OP_FREE ||
+			    req.op == MXCD_MAS_OP_FLUSH)
 				req.handle = self->handle;
 			if (req.op == MXCD_MAS_OP_REGISTER)
 				req.arg = self->target;
-			if (req.op == MXCD_MAS_OP_UNREGISTER)
+			if (req.op == MXCD_MAS_OP_UNREGISTER ||
+			    req.op == MXCD_MAS_OP_FSYNC ||
+			    req.op == MXCD_MAS_OP_FDATASYNC)
 				req.file = self->file;
 			req.key |= !!(bit & KEY);
 			req.file |= !!(bit & FILE_);

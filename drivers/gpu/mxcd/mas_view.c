@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * VRAM as a request sees it: a row of extents with an offset each, either the
+ * extents of one handle or those of a segment list.
+ *
+ * A segment list moves one range of a file to or from many pieces of VRAM. It
+ * becomes one array of bio_vecs, so that the block layer makes as few commands of
+ * it as the disk's limits allow.
+ */
+#include <linux/bvec.h>
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+
+#include "mas.h"
+#include "mas_io.h"
+
+/* bv_len is 32 bits wide; as the extents of handles are cut. */
+#define MAS_BVEC_MAX	SZ_1G
+
+/**
+ * struct mas_segs - a segment list, resolved
+ * @user: the list as the caller gave it, until @view is made of it
+ * @nr: number of segments
+ * @mems: handles that are referenced, in order, each run of the same one once
+ * @nr_mems: number of them
+ * @bytes: sum of all lengths
+ * @bvecs: the extents
+ * @starts: offset of each
+ * @view: what the request sees
+ * @free_work: frees it; the last user may be in interrupt context
+ */
+struct mas_segs {
+	struct mxcd_mas_seg *user;
+	unsigned int nr;
+	struct mas_mem **mems;
+	unsigned int nr_mems;
+	u64 bytes;
+	struct bio_vec *bvecs;
+	u64 *starts;
+	struct mas_view view;
+	struct work_struct free_work;
+};
+
+/* The extent that @offset is in. */
+static unsigned int mas_view_find(const struct mas_view *view, u64 offset)
+{
+	unsigned int lo = 0, hi = view->nr_bvecs - 1, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo + 1) / 2;
+		if (view->starts[mid] <= offset)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+
+	return lo;
+}
+
+/**
+ * mas_view_iter - describe a slice of VRAM to the VFS
+ * @view: the VRAM; the GPU's gate is held as long as @iter is used
+ * @offset: first byte
+ * @len: bytes, at least 1; @offset + @len is within the view
+ * @dir: ITER_DEST to fill VRAM, ITER_SOURCE to read it
+ * @iter: set up to name just the slice, over the extents of the view
+ *
+ * Context: any.
+ */
+void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
+		   unsigned int dir, struct iov_iter *iter)
+{
+	unsigned int first = mas_view_find(view, offset);
+	unsigned int last = mas_view_find(view, offset + len - 1);
+
+	/*
+	 * The block layer keeps the number of segments in 16 bits: no surplus. The
+	 * longest piece has 16384 extents of one granule and the borders of all
+	 * segments of a list.
+	 */
+	iov_iter_bvec(iter, dir, view->bvecs + first, last - first + 1, len);
+	iter->iov_offset = offset - view->starts[first];
+}
+
+/**
+ * mas_view_fits - may a slice be named to a disk as it lies in memory?
+ * @view: the VRAM, the GPU's gate held
+ * @offset: first byte
+ * @len: bytes, at least 1
+ * @align: alignment that the disk asks of addresses, a power of two
+ * @seg_align: unit that the length of each extent but the last must be a
+ *	multiple of, a power of two, at least @align
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
+		   u32 seg_align)
+{
+	unsigned int first = mas_view_find(view, offset);
+	u64 addr = view->bvecs[first].bv_offset + offset - view->starts[first];
+
+	if (!IS_ALIGNED(addr, align))
+		return false;
+	if (offset + len <= view->starts[first] + view->bvecs[first].bv_len)
+		return true;
+
+	return IS_ALIGNED(addr | view->borders, seg_align);
+}
+
+/**
+ * mas_view_page - the page at an offset
+ * @view: the VRAM, the GPU's gate held
+ * @offset: the offset, page-aligned
+ * @contig: set to the number of pages from there to the end of the extent
+ *
+ * Context: any.
+ * Return: its page frame number.
+ */
+unsigned long mas_view_page(const struct mas_view *view, u64 offset,
+			    unsigned long *contig)
+{
+	unsigned int i = mas_view_find(view, offset);
+	u64 skip = offset - view->starts[i];
+
+	*contig = PHYS_PFN(view->bvecs[i].bv_len - skip);
+	return page_to_pfn(view->bvecs[i].bv_page) + PHYS_PFN(skip);
+}
+
+static void mas_segs_free(struct work_struct *work)
+{
+	struct mas_segs *segs = container_of(work, struct mas_segs, free_work);
+
+	kvfree(segs->user);
+	kvfree(segs->mems);
+	kvfree(segs->bvecs);
+	kvfree(segs->starts);
+	kfree(segs);
+}
+
+/**
+ * mas_segs_put - drop a segment list and the handles it holds
+ * @segs: the list, or NULL
+ *
+ * Context: any, hard interrupts too.
+ */
+void mas_segs_put(struct mas_segs *segs)
+{
+	unsigned int i;
+
+	if (!segs)
+		return;
+
+	for (i = 0; i < segs->nr_mems; i++)
+		mas_mem_put(segs->mems[i]);
+	queue_work(mas_wq, &segs->free_work);
+}
+
+static bool mas_seg_in_range(const struct mxcd_mas_seg *seg, struct mas_mem *mem)
+{
+	return !seg->__reserved && seg->length && seg->offset <= mem->size &&
+	       seg->length <= mem->size - seg->offset;
+}
+
+/*
+ * Take a reference to each handle. All must be on one GPU: the pages of a bio
+ * are never mixed.
+ */
+static int mas_segs_resolve(struct mas_ctx *ctx, struct mas_segs *segs)
+{
+	const struct mxcd_mas_seg *seg = segs->user;
+	struct mas_mem *mem = NULL;
+	unsigned int i;
+
+	for (i = 0; i < segs->nr; i++, seg++) {
+		if (!i || seg->handle != seg[-1].handle) {
+			mem = mas_mem_get(ctx, seg->handle);
+			if (!mem)
+				return -ENOENT;
+			segs->mems[segs->nr_mems++] = mem;
+		}
+		if (mem->gpu != segs->mems[0]->gpu || !mas_seg_in_range(seg, mem) ||
+		    check_add_overflow(segs->bytes, seg->length, &segs->bytes))
+			return -EINVAL;
+	}
+
+	return 0;
+}
+
+static int mas_segs_copy(struct mas_segs *segs, const struct mxcd_mas_req *args)
+{
+	segs->nr = args->nr_segs;
+	segs->mems = kvcalloc(segs->nr, sizeof(*segs->mems), GFP_KERNEL_ACCOUNT);
+	segs->user = kvmalloc_array(segs->nr, sizeof(*segs->user), GFP_KERNEL_ACCOUNT);
+	if (!segs->mems || !segs->user)
+		return -ENOMEM;
+
+	return copy_from_user(segs->user, u64_to_user_ptr(args->segs),
+			      segs->nr * sizeof(*segs->user)) ? -EFAULT : 0;
+}
+
+/**
+ * mas_segs_create - take over a segment list
+ * @ctx: the context
+ * @args: the request; its list is in the memory of the caller
+ *
+ * Context: may sleep.
+ * Return: the list, ended by mas_segs_put(), with a reference to each handle that
+ * it names; or -EINVAL, -ENOENT, -EFAULT or -ENOMEM.
+ */
+struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
+{
+	struct mas_segs *segs;
+	int ret;
+
+	if (!args->nr_segs || args->nr_segs > MAS_MAX_SEGS || args->handle || args->mem_offset)
+		return ERR_PTR(-EINVAL);
+
+	segs = kzalloc(sizeof(*segs), GFP_KERNEL_ACCOUNT);
+	if (!segs)
+		return ERR_PTR(-ENOMEM);
+	INIT_WORK(&segs->free_work, mas_segs_free);
+
+	ret = mas_segs_copy(segs, args);
+	if (!ret)
+		ret = mas_segs_resolve(ctx, segs);
+	if (!ret && segs->bytes != args->length)
+		ret = -EINVAL;
+	if (ret) {
+		mas_segs_put(segs);
+		return ERR_PTR(ret);
+	}
+
+	return segs;
+}
+
+/**
+ * mas_segs_gpu - the GPU that a segment list is on
+ * @segs: the list
+ *
+ * Context: any.
+ * Return: the GPU; the list's handles hold it.
+ */
+struct mxcd_gpu *mas_segs_gpu(const struct mas_segs *segs)
+{
+	return segs->mems[0]->gpu;
+}
+
+/* Extents that all segments span. */
+static size_t mas_segs_extents(const struct mas_segs *segs)
+{
+	const struct mxcd_mas_seg *seg = segs->user;
+	unsigned int i, run = 0;
+	size_t nr = 0;
+
+	for (i = 0; i < segs->nr; i++, seg++) {
+		if (i && seg->handle != seg[-1].handle)
+			run++;
+		nr += mas_view_find(&segs->mems[run]->view, seg->offset + seg->length - 1) -
+		      mas_view_find(&segs->mems[run]->view, seg->offset) + 1;
+	}
+
+	return nr;
+}
+
+/* Append an extent, or grow the last one if they meet. */
+static void mas_segs_add(struct mas_segs *segs, phys_addr_t addr, unsigned int len,
+			 u64 start)
+{
+	struct mas_view *view = &segs->view;
+	struct bio_vec *last = segs->bvecs + view->nr_bvecs - 1;
+
+	if (view->nr_bvecs) {
+		phys_addr_t end = page_to_phys(last->bv_page) + last->bv_offset + last->bv_len;
+
+		if (end == addr && last->bv_len + len <= MAS_BVEC_MAX) {
+			last->bv_len += len;
+			return;
+		}
+		view->borders |= end | addr;
+	}
+
+	bvec_set_page(last + 1, pfn_to_page(PHYS_PFN(addr)), len, offset_in_page(addr));
+	segs->starts[view->nr_bvecs++] = start;
+}
+
+/* Append what a segment names; returns the offset behind it. */
+static u64 mas_segs_append(struct mas_segs *segs, const struct mxcd_mas_seg *seg,
+			   const struct mas_view *from, u64 start)
+{
+	unsigned int i = mas_view_find(from, seg->offset);
+	u64 skip = seg->offset - from->starts[i];
+	u64 left = seg->length, len;
+
+	for (; left; i++, skip = 0, start += len, left -= len) {
+		len = min(left, from->bvecs[i].bv_len - skip);
+		mas_segs_add(segs, page_to_phys(from->bvecs[i].bv_page) + skip, len, start);
+	}
+
+	return start;
+}
+
+/**
+ * mas_segs_view - make one view of all segments
+ * @segs: the list; the gate of its GPU is held
+ *
+ * Context: may sleep.
+ * Return: the view, valid as long as @segs, or NULL without memory.
+ */
+const struct mas_view *mas_segs_view(struct mas_segs *segs)
+{
+	const struct mxcd_mas_seg *seg = segs->user;
+	size_t nr_bvecs = mas_segs_extents(segs);
+	unsigned int i, run = 0;
+	u64 start = 0;
+
+	segs->bvecs = kvmalloc_array(nr_bvecs, sizeof(*segs->bvecs), GFP_KERNEL_ACCOUNT);
+	segs->starts = kvmalloc_array(nr_bvecs, sizeof(*segs->starts), GFP_KERNEL_ACCOUNT);
+	if (!segs->bvecs || !segs->starts)
+		return NULL;
+
+	segs->view.bvecs = segs->bvecs;
+	segs->view.starts = segs->starts;
+	for (i = 0; i < segs->nr; i++, seg++) {
+		if (i && seg->handle != seg[-1].handle)
+			run++;
+		start = mas_segs_append(segs, seg, &segs->mems[run]->view, start);
+	}
+	kvfree(segs->user);
+	segs->user = NULL;
+
+	return &segs->view;
+}
