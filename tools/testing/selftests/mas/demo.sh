@@ -131,7 +131,7 @@ follow_guest()
 
 finish_guest()
 {
-	local deadline=$((EPOCHSECONDS + 900))
+	local deadline=$((EPOCHSECONDS + 3600))
 
 	touch "$RUN/share/go"
 	say "the guest computes checksums"

@@ -129,10 +129,10 @@ class File:
                     f'byte {ram.first()} on; only the last {edge} may')
         holes = self.size - self.mapped.count()
         text = f'{vram.count()} bytes straight, {ram.count()} through host RAM'
-        if holes:
-            text += f', {holes} are holes'
         if edge:
             text += f' (of the {edge} behind the last whole unit of {unit})'
+        if holes:
+            text += f'; {holes} are holes, not on the disk'
         return text
 
 
