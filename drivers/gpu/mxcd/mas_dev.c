@@ -281,30 +281,58 @@ struct mas_ioctl {
 	int (*fn)(struct file *filp, void *args);
 	void (*undo)(struct file *filp, void *args);	/* may be NULL */
 	unsigned int size;	/* of the structure, as this kernel knows it */
-	unsigned int min_size;	/* of its first version, never to change */
+	unsigned int min_size;	/* of its first version */
 };
 
-#define MAS_IOCTL_UNDO(_cmd, _fn, _undo, _member, _last)		\
-	[_IOC_NR(_cmd)] = {						\
-		.fn = _fn,						\
-		.undo = _undo,						\
-		.size = sizeof_field(union mas_ioctl_args, _member),	\
-		.min_size = offsetofend(union mas_ioctl_args, _member._last), \
-	}
-
-#define MAS_IOCTL(_cmd, _fn, _member, _last)				\
-	MAS_IOCTL_UNDO(_cmd, _fn, NULL, _member, _last)
-
+/* min_size never changes, whatever is added to a structure behind it. */
 static const struct mas_ioctl mas_ioctls[] = {
-	MAS_IOCTL(MXCD_MAS_QUERY, mas_ioctl_query, query, out_max_files),
-	MAS_IOCTL(MXCD_MAS_QUERY_GPU, mas_ioctl_query_gpu, query_gpu, out_device),
-	MAS_IOCTL(MXCD_MAS_QUERY_FILE, mas_ioctl_query_file, query_file, __reserved),
-	MAS_IOCTL_UNDO(MXCD_MAS_ALLOC, mas_ioctl_alloc, mas_undo_alloc, alloc, __reserved),
-	MAS_IOCTL(MXCD_MAS_FREE, mas_ioctl_free, free, handle),
-	MAS_IOCTL_UNDO(MXCD_MAS_REGISTER, mas_ioctl_register, mas_undo_register, reg, file),
-	MAS_IOCTL(MXCD_MAS_UNREGISTER, mas_ioctl_unregister, unreg, file),
-	MAS_IOCTL(MXCD_MAS_TRANSFER, mas_ioctl_transfer, transfer, out_completed),
-	MAS_IOCTL(MXCD_MAS_EVENTFD, mas_ioctl_eventfd, eventfd, __reserved),
+	[_IOC_NR(MXCD_MAS_QUERY)] = {
+		.fn		= mas_ioctl_query,
+		.size		= sizeof(struct mxcd_mas_query),
+		.min_size	= offsetofend(struct mxcd_mas_query, out_max_files),
+	},
+	[_IOC_NR(MXCD_MAS_QUERY_GPU)] = {
+		.fn		= mas_ioctl_query_gpu,
+		.size		= sizeof(struct mxcd_mas_query_gpu),
+		.min_size	= offsetofend(struct mxcd_mas_query_gpu, out_device),
+	},
+	[_IOC_NR(MXCD_MAS_QUERY_FILE)] = {
+		.fn		= mas_ioctl_query_file,
+		.size		= sizeof(struct mxcd_mas_query_file),
+		.min_size	= offsetofend(struct mxcd_mas_query_file, __reserved),
+	},
+	[_IOC_NR(MXCD_MAS_ALLOC)] = {
+		.fn		= mas_ioctl_alloc,
+		.undo		= mas_undo_alloc,
+		.size		= sizeof(struct mxcd_mas_alloc),
+		.min_size	= offsetofend(struct mxcd_mas_alloc, __reserved),
+	},
+	[_IOC_NR(MXCD_MAS_FREE)] = {
+		.fn		= mas_ioctl_free,
+		.size		= sizeof(struct mxcd_mas_free),
+		.min_size	= offsetofend(struct mxcd_mas_free, handle),
+	},
+	[_IOC_NR(MXCD_MAS_REGISTER)] = {
+		.fn		= mas_ioctl_register,
+		.undo		= mas_undo_register,
+		.size		= sizeof(struct mxcd_mas_register),
+		.min_size	= offsetofend(struct mxcd_mas_register, file),
+	},
+	[_IOC_NR(MXCD_MAS_UNREGISTER)] = {
+		.fn		= mas_ioctl_unregister,
+		.size		= sizeof(struct mxcd_mas_unregister),
+		.min_size	= offsetofend(struct mxcd_mas_unregister, file),
+	},
+	[_IOC_NR(MXCD_MAS_TRANSFER)] = {
+		.fn		= mas_ioctl_transfer,
+		.size		= sizeof(struct mxcd_mas_transfer),
+		.min_size	= offsetofend(struct mxcd_mas_transfer, out_completed),
+	},
+	[_IOC_NR(MXCD_MAS_EVENTFD)] = {
+		.fn		= mas_ioctl_eventfd,
+		.size		= sizeof(struct mxcd_mas_eventfd),
+		.min_size	= offsetofend(struct mxcd_mas_eventfd, __reserved),
+	},
 };
 
 static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)

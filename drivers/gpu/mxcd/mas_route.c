@@ -14,10 +14,8 @@
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/pci.h>
+#include <linux/processor.h>
 #include <linux/swiotlb.h>
-#ifdef CONFIG_X86
-#include <asm/processor.h>
-#endif
 
 #include "mas.h"
 

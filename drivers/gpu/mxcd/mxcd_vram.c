@@ -79,7 +79,7 @@ static int mxcd_vram_window(struct mxcd_gpu *gpu)
 		return -ENODEV;
 	}
 	if (head >= len || tail >= len - head) {
-		mxcd_vram_off(gpu, "BAR %d of %llu MiB is no more than %llu + %llu MiB to leave alone",
+		mxcd_vram_off(gpu, "BAR %d: of %llu MiB, %llu + %llu MiB are to be left alone",
 			      gpu->chip->bar, len >> 20, head >> 20, tail >> 20);
 		return -ENOSPC;
 	}

@@ -348,7 +348,9 @@ one_gpu_is_off_and_says_why_with_numbers()
 	for ((n = 0; n < $(gpu_nodes); n++)); do
 		case $(cat "$(node_of $n)/mas_state") in
 		enabled) on=$((on + 1)) ;;
-		"off: BAR 0 of 64 MiB is no more than 0 + 100 MiB to leave alone") off=$((off + 1)) ;;
+		"off: BAR 0: of 64 MiB, 0 + 100 MiB are to be left alone")
+			off=$((off + 1))
+			;;
 		*) cat "$(node_of $n)/mas_state"; return 1 ;;
 		esac
 	done
