@@ -39,4 +39,19 @@ static inline void *mxcd_compat_memremap_pages(struct device *dev, struct dev_pa
 #define devm_memremap_pages mxcd_compat_memremap_pages
 #endif
 
+/*
+ * 6.18: the callback of a uring_cmd's task work got a wrapped request and a token;
+ * before, it had the command and the issue flags, as its parameter tw.
+ */
+#ifndef MXCD_HAVE_IO_TW_REQ
+#include <linux/io_uring/cmd.h>
+
+#define io_tw_req				io_uring_cmd *
+#define io_tw_token_t				unsigned int
+#define io_uring_cmd_from_tw(tw_req)		(tw_req)
+#define IO_URING_CMD_TASK_WORK_ISSUE_FLAGS	tw
+#define io_uring_cmd_done(cmd, ret, flags)	(io_uring_cmd_done)(cmd, ret, 0, flags)
+#define io_uring_sqe_cmd(sqe, type)		((const type *)(io_uring_sqe_cmd)(sqe))
+#endif
+
 #endif /* _MXCD_COMPAT_H */

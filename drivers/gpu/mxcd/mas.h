@@ -30,14 +30,15 @@
 struct bio_vec;
 struct cred;
 struct eventfd_ctx;
+struct io_uring_cmd;
 struct iov_iter;
 struct seq_file;
 struct vm_area_struct;
 
 /* Requests a context may have submitted and not yet collected. */
-#define MAS_MAX_QUEUE	16384
+#define MAS_MAX_QUEUE	4096
 
-/* Segments of one request; see mas_view_iter(). */
+/* Segments of one request; its extents are limited too, see mas_view.c. */
 #define MAS_MAX_SEGS	32768
 
 /**
@@ -56,7 +57,8 @@ struct vm_area_struct;
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
  * @wq: carries what this context has submitted and what may sleep; its own, so
- *	that a stalled disk of one tenant does not stall another's work
+ *	that a stalled disk of one tenant does not stall another's work. Made when
+ *	it is first needed.
  * @free_work: frees the context when that cannot be done by who is last
  */
 struct mas_ctx {
@@ -105,6 +107,7 @@ struct mas_batch {
  * @tail: last one
  * @linked: the request before has MXCD_MAS_REQ_LINK
  * @broken: a control operation of this chain has failed
+ * @cmd: the command of a ring that this is, or NULL
  */
 struct mas_submit {
 	struct mas_ctx *ctx;
@@ -115,6 +118,7 @@ struct mas_submit {
 	struct mas_req *tail;
 	bool linked;
 	bool broken;
+	struct io_uring_cmd *cmd;
 };
 
 /**
@@ -217,19 +221,24 @@ void mas_dev_zap(void);
 /* mas_ctx.c */
 struct mas_ctx *mas_ctx_create(u64 gpus);
 void mas_ctx_close(struct mas_ctx *ctx);
+void mas_ctx_wait_all(void);
 int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd);
+void mas_ctx_show(struct mas_ctx *ctx, struct seq_file *m);
+
+/* mas_queue.c */
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 		     unsigned int max, bool nonblock);
 void mas_batch_init(struct mas_batch *batch);
 void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
 		    unsigned int min_nr, u64 timeout_ns);
-int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
-		      struct mxcd_mas_comp __user *comps, unsigned int nr);
+unsigned int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
+			       struct mxcd_mas_comp __user *comps, unsigned int nr);
 __poll_t mas_ctx_poll(struct mas_ctx *ctx);
-void mas_ctx_show(struct mas_ctx *ctx, struct seq_file *m);
 
 /* mas_mem.c */
-int mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args);
+struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args);
+void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
+void mas_mem_abort(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 int mas_mem_free(struct mas_ctx *ctx, u32 handle);
 struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle);
 void mas_mem_put(struct mas_mem *mem);
@@ -246,11 +255,15 @@ unsigned long mas_view_page(const struct mas_view *view, u64 offset,
 			    unsigned long *contig);
 struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
 struct mxcd_gpu *mas_segs_gpu(const struct mas_segs *segs);
-const struct mas_view *mas_segs_view(struct mas_segs *segs);
+const struct mas_view *mas_segs_view(const struct mas_segs *segs);
 void mas_segs_put(struct mas_segs *segs);
 
 /* mas_file.c */
-int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);
+struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);
+void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file);
+void mas_file_abort(struct mas_ctx *ctx, u32 id, struct mas_file *file);
+int mas_id_reserve(struct xarray *ids, u32 *id);
+void *mas_id_remove(struct xarray *ids, u32 id);
 int mas_file_unregister(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get_fd(int fd);
@@ -272,15 +285,28 @@ int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args);
 s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 		  u16 *reason);
 
+/* mas_uring.c */
+int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,
+		    unsigned int issue_flags);
+
+/* mas_ioctl.c */
+long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);
+
 /* mas_io.c */
 int mas_io_init(void);
 void mas_io_exit(void);
+void mas_io_end_file(struct mas_req *req);
+void mas_io_free(struct mas_req *req);
+
+/* mas_submit.c */
+unsigned int mas_submit_flags(struct file *filp);
+long mas_submit_user(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs,
+		     struct mxcd_mas_comp __user *comps, unsigned int nr,
+		     struct mas_batch *batch, unsigned int how);
 void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
 		      struct mas_batch *batch, unsigned int how);
 int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args);
-void mas_submit_end(struct mas_submit *submit);
-void mas_io_end_file(struct mas_req *req);
-void mas_io_free(struct mas_req *req);
+void mas_submit_end(struct mas_submit *submit, bool cut);
 
 /* How to submit */
 #define MAS_IO_NONBLOCK		BIT(0)	/* do not wait for a disk */

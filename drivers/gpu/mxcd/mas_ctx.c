@@ -1,32 +1,73 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Contexts and their queues.
- *
- * A request is counted in the queue from mas_ctx_admit() until its completion
- * is collected, either by read() from the context's list of completions or in
- * place by the ioctl that submitted it (a batch). Completions arrive in
- * any context, hard interrupts too.
+ * Contexts: what an open descriptor holds, and how it goes.
  *
  * Closing the descriptor waits for nothing. What is in flight holds all it needs;
  * the last request to complete frees the context.
  */
 #include <linux/eventfd.h>
-#include <linux/file.h>
-#include <linux/poll.h>
-#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
 #include "mas.h"
 #include "mas_io.h"
 
-static void mas_ctx_free(struct work_struct *work)
-{
-	struct mas_ctx *ctx = container_of(work, struct mas_ctx, free_work);
+/* What one context may have at work at a time. */
+#define MAS_MAX_WORKERS	32
 
-	destroy_workqueue(ctx->wq);
+/*
+ * Contexts, the closed ones with requests in flight too: these do not hold the
+ * module, so unloading waits for them.
+ */
+static atomic_t mas_nr_ctxs;
+
+static void mas_ctx_free(struct mas_ctx *ctx)
+{
+	if (ctx->wq)
+		destroy_workqueue(ctx->wq);
 	kfree(ctx);
+	if (atomic_dec_and_test(&mas_nr_ctxs))
+		wake_up_var(&mas_nr_ctxs);
+}
+
+static void mas_ctx_free_work(struct work_struct *work)
+{
+	mas_ctx_free(container_of(work, struct mas_ctx, free_work));
+}
+
+/**
+ * mas_ctx_wait_all - wait until all contexts are gone
+ *
+ * Context: module exit; no descriptor is open. Waits for requests of closed
+ * contexts that are with a file system or a disk.
+ */
+void mas_ctx_wait_all(void)
+{
+	wait_var_event(&mas_nr_ctxs, !atomic_read(&mas_nr_ctxs));
+}
+
+/**
+ * mas_ctx_wq - the workqueue of a context
+ * @ctx: the context
+ *
+ * Context: may sleep the first time; any, when it has been called before.
+ * Return: the workqueue, or NULL without memory.
+ */
+struct workqueue_struct *mas_ctx_wq(struct mas_ctx *ctx)
+{
+	struct workqueue_struct *new, *wq = READ_ONCE(ctx->wq);
+
+	if (wq)
+		return wq;
+
+	new = alloc_workqueue("mas/%d", WQ_UNBOUND, MAS_MAX_WORKERS, current->pid);
+	if (!new)
+		return NULL;
+	wq = cmpxchg(&ctx->wq, NULL, new);
+	if (wq)
+		destroy_workqueue(new);
+
+	return wq ? wq : new;
 }
 
 /**
@@ -44,12 +85,7 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 	if (!ctx)
 		return NULL;
 
-	ctx->wq = alloc_workqueue("mas/%d", WQ_UNBOUND, 0, current->pid);
-	if (!ctx->wq) {
-		kfree(ctx);
-		return NULL;
-	}
-
+	atomic_inc(&mas_nr_ctxs);
 	ctx->gpus = gpus;
 	xa_init_flags(&ctx->mems, XA_FLAGS_ALLOC1);
 	mt_init_flags(&ctx->maps, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
@@ -58,9 +94,55 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 	INIT_LIST_HEAD(&ctx->inflight);
 	INIT_LIST_HEAD(&ctx->done);
 	init_waitqueue_head(&ctx->wait);
-	INIT_WORK(&ctx->free_work, mas_ctx_free);
+	INIT_WORK(&ctx->free_work, mas_ctx_free_work);
 
 	return ctx;
+}
+
+/**
+ * mas_id_reserve - take a number for an object that is not ready yet
+ * @ids: mas_ctx::mems or mas_ctx::files
+ * @id: in: number wanted, 0: any; out: the number
+ *
+ * Nobody finds anything under the number until xa_store() puts it there.
+ *
+ * Context: may sleep.
+ * Return: 0, -EINVAL (out of range), -EEXIST (taken), -EBUSY (all taken) or
+ * -ENOMEM.
+ */
+int mas_id_reserve(struct xarray *ids, u32 *id)
+{
+	int ret;
+
+	if (!*id)
+		return xa_alloc(ids, id, XA_ZERO_ENTRY, XA_LIMIT(1, MXCD_MAS_ID_MAX),
+				GFP_KERNEL_ACCOUNT);
+	if (*id > MXCD_MAS_ID_MAX)
+		return -EINVAL;
+
+	ret = xa_insert(ids, *id, XA_ZERO_ENTRY, GFP_KERNEL_ACCOUNT);
+	return ret == -EBUSY ? -EEXIST : ret;
+}
+
+/**
+ * mas_id_remove - take the object away that a number stands for
+ * @ids: mas_ctx::mems or mas_ctx::files
+ * @id: the number; one that is only reserved stays so
+ *
+ * Context: may sleep.
+ * Return: the object, its reference is the caller's now, or NULL.
+ */
+void *mas_id_remove(struct xarray *ids, u32 id)
+{
+	void *object;
+
+	xa_lock(ids);
+	object = xa_load(ids, id);
+	if (object)
+		__xa_erase(ids, id);
+	xa_unlock(ids);
+
+	return object;
 }
 
 static void mas_ctx_drop_objects(struct mas_ctx *ctx)
@@ -83,7 +165,8 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
  * mas_ctx_close - the last descriptor of a context is gone
  * @ctx: the context; not to be touched afterwards
  *
- * Does not wait for requests in flight.
+ * Does not wait for requests in flight. What has not started does not start, and
+ * transfers end with the piece that is under way.
  *
  * Context: may sleep.
  */
@@ -102,168 +185,18 @@ void mas_ctx_close(struct mas_ctx *ctx)
 	eventfd = ctx->eventfd;
 	ctx->eventfd = NULL;
 	ctx->closed = true;
+	list_for_each_entry(req, &ctx->inflight, node)
+		mas_cancel(req);
 	spin_unlock_irq(&ctx->lock);
 
-	list_for_each_entry_safe(req, next, &done, node)
+	list_for_each_entry_safe(req, next, &done, node) {
+		mas_io_end_file(req);
 		mas_io_free(req);
+	}
 	if (eventfd)
 		eventfd_ctx_put(eventfd);
 	if (last)
-		mas_ctx_free(&ctx->free_work);
-}
-
-/* Count a request in the queue and put it last of those in flight. */
-static bool mas_ctx_try_admit(struct mas_ctx *ctx, struct mas_batch *batch,
-			      struct mas_req *req)
-{
-	bool room;
-
-	spin_lock_irq(&ctx->lock);
-	room = ctx->nr_queued < MAS_MAX_QUEUE;
-	if (room) {
-		ctx->nr_queued++;
-		ctx->nr_inflight++;
-		req->batch = batch;
-		list_add_tail(&req->node, &ctx->inflight);
-	}
-	spin_unlock_irq(&ctx->lock);
-
-	return room;
-}
-
-/**
- * mas_ctx_admit - let a request into the queue
- * @ctx: the context
- * @batch: the batch that it belongs to, or NULL
- * @req: the request
- * @nowait: do not wait for room
- *
- * Context: may sleep.
- * Return: 0, -EAGAIN, or -ERESTARTSYS when a signal arrived.
- */
-int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
-		  struct mas_req *req, bool nowait)
-{
-	if (mas_ctx_try_admit(ctx, batch, req))
-		return 0;
-	if (nowait)
-		return -EAGAIN;
-
-	return wait_event_interruptible(ctx->wait, mas_ctx_try_admit(ctx, batch, req));
-}
-
-/**
- * mas_ctx_may_start - is it a request's turn?
- * @ctx: the context
- * @req: the request, admitted and not started
- *
- * Context: process context.
- * Return: false for a request with MXCD_MAS_REQ_DRAIN when older ones are in
- * flight; mas_io_kick() is called for it when they have completed.
- */
-bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req)
-{
-	bool may;
-
-	if (!(req->flags & MXCD_MAS_REQ_DRAIN))
-		return true;
-
-	spin_lock_irq(&ctx->lock);
-	may = req->cancelled || list_is_first(&req->node, &ctx->inflight);
-	req->draining = !may;
-	spin_unlock_irq(&ctx->lock);
-
-	return may;
-}
-
-/* The oldest request in flight, if it waits to be that. */
-static struct mas_req *mas_ctx_drained(struct mas_ctx *ctx)
-{
-	struct mas_req *req;
-
-	req = list_first_entry_or_null(&ctx->inflight, struct mas_req, node);
-	if (!req || !req->draining)
-		return NULL;
-
-	req->draining = false;
-	return req;
-}
-
-static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
-{
-	list_add_tail(&req->node, &batch->done);
-	if (++batch->nr_done == batch->wake_at)
-		wake_up(&batch->wait);
-}
-
-static void mas_ctx_add_done(struct mas_ctx *ctx, struct mas_req *req)
-{
-	list_add_tail(&req->node, &ctx->done);
-	wake_up(&ctx->wait);
-	if (ctx->eventfd)
-		eventfd_signal(ctx->eventfd);
-}
-
-/**
- * mas_ctx_complete - a request has its result
- * @ctx: the context; may be gone on return
- * @req: the request; not to be touched afterwards
- *
- * Context: any, hard interrupts too.
- */
-void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req)
-{
-	struct mas_req *drained;
-	unsigned long flags;
-	bool closed, last;
-
-	spin_lock_irqsave(&ctx->lock, flags);
-	list_del(&req->node);
-	last = !--ctx->nr_inflight;
-	drained = mas_ctx_drained(ctx);
-	closed = ctx->closed;
-	if (!closed && req->batch)
-		mas_batch_add_done(req->batch, req);
-	else if (!closed)
-		mas_ctx_add_done(ctx, req);
-	spin_unlock_irqrestore(&ctx->lock, flags);
-
-	if (drained)
-		mas_io_kick(drained);
-	if (!closed)
-		return;
-	mas_io_free(req);
-	if (last)
-		queue_work(mas_wq, &ctx->free_work);
-}
-
-/**
- * mas_ctx_cancel - ask transfers to end early
- * @ctx: the context
- * @user_data: of the transfers that are meant
- *
- * Context: process context.
- * Return: number of transfers that were asked, or -ENOENT.
- */
-int mas_ctx_cancel(struct mas_ctx *ctx, u64 user_data)
-{
-	struct mas_req *req;
-	int nr = 0;
-
-	spin_lock_irq(&ctx->lock);
-	list_for_each_entry(req, &ctx->inflight, node) {
-		if (req->user_data != user_data || !mas_is_transfer(req->op))
-			continue;
-		WRITE_ONCE(req->cancelled, true);
-		nr++;
-		if (req->draining) {
-			req->draining = false;
-			mas_io_kick(req);
-		}
-	}
-	spin_unlock_irq(&ctx->lock);
-
-	return nr ? nr : -ENOENT;
+		mas_ctx_free(ctx);
 }
 
 /**
@@ -292,255 +225,6 @@ int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd)
 	if (eventfd)
 		eventfd_ctx_put(eventfd);
 	return 0;
-}
-
-/* Free places in the queue; under mas_ctx::lock. */
-static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
-{
-	lockdep_assert_held(&ctx->lock);
-
-	if (nr && ctx->nr_queued >= MAS_MAX_QUEUE)
-		wake_up(&ctx->wait);
-	ctx->nr_queued -= nr;
-}
-
-/* Order the data of p2p reads before what the caller tells the GPU next. */
-static void mas_flush(struct list_head *reqs)
-{
-	struct mas_req *req;
-	struct mxcd_gpu *gpu;
-	u64 todo = 0;
-
-	list_for_each_entry(req, reqs, node)
-		if (req->flush)
-			todo |= BIT_ULL(req->gpu_index);
-
-	for (; todo; todo &= todo - 1) {
-		gpu = mxcd_gpu_enter(__ffs64(todo));
-		if (IS_ERR(gpu))
-			continue;
-		mxcd_vram_flush(gpu);
-		mxcd_gpu_leave(gpu);
-	}
-}
-
-static int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)
-{
-	struct mxcd_mas_comp c = {
-		.user_data	= req->user_data,
-		.result		= req->result,
-		.p2p_bytes	= req->p2p_bytes,
-		.route		= req->route,
-		.reason		= req->reason,
-	};
-
-	return copy_to_user(comp, &c, sizeof(c)) ? -EFAULT : 0;
-}
-
-/* What could not be delivered goes back: a result is never lost. */
-static void mas_ctx_put_back(struct mas_ctx *ctx, struct list_head *reqs)
-{
-	struct mas_req *req;
-
-	if (list_empty(reqs))
-		return;
-
-	spin_lock_irq(&ctx->lock);
-	list_for_each_entry(req, reqs, node) {
-		ctx->nr_queued++;
-		if (ctx->eventfd)
-			eventfd_signal(ctx->eventfd);
-	}
-	list_splice(reqs, &ctx->done);
-	wake_up(&ctx->wait);
-	spin_unlock_irq(&ctx->lock);
-}
-
-/*
- * Copy completions to user space and free them, in order or each to the place of
- * its request. They are counted in the queue no more. Returns the number copied.
- */
-static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
-				struct mxcd_mas_comp __user *comps, bool by_index)
-{
-	struct mas_req *req, *next;
-	unsigned int nr = 0;
-
-	mas_flush(reqs);
-	list_for_each_entry_safe(req, next, reqs, node) {
-		if (mas_copy_comp(req, comps + (by_index ? req->index : nr)))
-			break;
-		list_del(&req->node);
-		mas_io_end_file(req);
-		mas_io_free(req);
-		nr++;
-	}
-	mas_ctx_put_back(ctx, reqs);
-
-	return nr;
-}
-
-/* Move up to @max completions from the context to @reqs. */
-static bool mas_ctx_take_done(struct mas_ctx *ctx, struct list_head *reqs,
-			      unsigned int max)
-{
-	struct list_head *pos = &ctx->done;
-	unsigned int nr;
-
-	spin_lock_irq(&ctx->lock);
-	for (nr = 0; nr < max && pos->next != &ctx->done; nr++)
-		pos = pos->next;
-	list_cut_position(reqs, &ctx->done, pos);
-	mas_ctx_release_places(ctx, nr);
-	spin_unlock_irq(&ctx->lock);
-
-	return nr;
-}
-
-/**
- * mas_ctx_read - collect completions
- * @ctx: the context
- * @buf: where to put them
- * @max: room in @buf, at least 1
- * @nonblock: do not wait for the first one
- *
- * Context: may sleep.
- * Return: bytes written to @buf, -EAGAIN, -EFAULT, or -ERESTARTSYS when a signal
- * arrived.
- */
-ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
-		     unsigned int max, bool nonblock)
-{
-	LIST_HEAD(reqs);
-	unsigned int nr;
-	int ret;
-
-	if (!mas_ctx_take_done(ctx, &reqs, max)) {
-		if (nonblock)
-			return -EAGAIN;
-		ret = wait_event_interruptible(ctx->wait, mas_ctx_take_done(ctx, &reqs, max));
-		if (ret)
-			return ret;
-	}
-
-	nr = mas_deliver(ctx, &reqs, buf, false);
-	return nr ? (ssize_t)(nr * sizeof(*buf)) : -EFAULT;
-}
-
-/**
- * mas_batch_init - prepare a batch
- * @batch: on the stack of the submitter
- *
- * To be ended by mas_batch_collect().
- */
-void mas_batch_init(struct mas_batch *batch)
-{
-	INIT_LIST_HEAD(&batch->done);
-	batch->nr_done = 0;
-	batch->wake_at = 0;
-	init_waitqueue_head(&batch->wait);
-}
-
-static bool mas_batch_ready(struct mas_ctx *ctx, struct mas_batch *batch)
-{
-	bool ready;
-
-	spin_lock_irq(&ctx->lock);
-	ready = batch->nr_done >= batch->wake_at;
-	spin_unlock_irq(&ctx->lock);
-
-	return ready;
-}
-
-/**
- * mas_batch_wait - wait for requests of a batch
- * @ctx: the context
- * @batch: the batch
- * @min_nr: until so many have completed; no more than were submitted
- * @timeout_ns: no longer than this, rounded up to a timer tick; 0: no limit
- *
- * Context: may sleep; returns early when the caller is killed.
- */
-void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
-		    unsigned int min_nr, u64 timeout_ns)
-{
-	unsigned long timeout = MAX_SCHEDULE_TIMEOUT;
-
-	if (timeout_ns)
-		timeout = min_t(u64, nsecs_to_jiffies64(timeout_ns) + 1, MAX_SCHEDULE_TIMEOUT);
-
-	spin_lock_irq(&ctx->lock);
-	batch->wake_at = min_nr;
-	spin_unlock_irq(&ctx->lock);
-
-	wait_event_killable_timeout(batch->wait, mas_batch_ready(ctx, batch), timeout);
-}
-
-static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)
-{
-	struct mas_req *req;
-
-	lockdep_assert_held(&ctx->lock);
-
-	list_for_each_entry(req, &ctx->inflight, node)
-		if (req->batch == batch)
-			req->batch = NULL;
-}
-
-/**
- * mas_batch_collect - end a batch: hand out its results
- * @ctx: the context
- * @batch: the batch; nobody refers to it afterwards
- * @comps: one entry for each request that was submitted
- * @nr: number of them
- *
- * What has not completed is left to read().
- *
- * Context: may sleep.
- * Return: number of results in @comps, or -EFAULT.
- */
-int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
-		      struct mxcd_mas_comp __user *comps, unsigned int nr)
-{
-	unsigned int i, nr_done;
-	int ret = 0;
-
-	spin_lock_irq(&ctx->lock);
-	nr_done = batch->nr_done;
-	if (nr_done < nr)
-		mas_batch_detach(ctx, batch);
-	mas_ctx_release_places(ctx, nr_done);
-	spin_unlock_irq(&ctx->lock);
-
-	for (i = 0; i < nr && nr_done < nr && !ret; i++)
-		ret = put_user((s64)-EINPROGRESS, &comps[i].result);
-
-	if (mas_deliver(ctx, &batch->done, comps, true) < nr_done)
-		ret = -EFAULT;
-
-	return ret ? ret : (int)nr_done;
-}
-
-/**
- * mas_ctx_poll - what could be done without waiting
- * @ctx: the context
- *
- * Context: any.
- * Return: EPOLLIN when there is a completion, EPOLLOUT when there is room in the
- * queue.
- */
-__poll_t mas_ctx_poll(struct mas_ctx *ctx)
-{
-	__poll_t events = 0;
-
-	spin_lock_irq(&ctx->lock);
-	if (!list_empty(&ctx->done))
-		events |= EPOLLIN | EPOLLRDNORM;
-	if (ctx->nr_queued < MAS_MAX_QUEUE)
-		events |= EPOLLOUT | EPOLLWRNORM;
-	spin_unlock_irq(&ctx->lock);
-
-	return events;
 }
 
 /* Each look-up takes a reference: ids may be freed while they are listed. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/mxcd_mas and /dev/mxcd_mas<n>: file operations and the ioctl table.
+ * /dev/mxcd_mas and /dev/mxcd_mas<n>: the nodes and their file operations.
  *
  * Minor 0 reaches every GPU, minor n + 1 reaches GPU n. The node of a GPU appears
  * when it is first bound and stays until the module goes: unbinding must not let a
@@ -10,18 +10,17 @@
  * All open files share one address_space of the driver's own, whatever node and
  * whatever mount namespace they came from: unbind zaps all mappings through it.
  */
-#include <linux/blkdev.h>
 #include <linux/cdev.h>
 #include <linux/cred.h>
 #include <linux/device.h>
 #include <linux/fs.h>
+#include <linux/io_uring/cmd.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mount.h>
 #include <linux/poll.h>
 #include <linux/pseudo_fs.h>
 #include <linux/seq_file.h>
-#include <linux/uaccess.h>
 
 #include "mas.h"
 
@@ -74,36 +73,6 @@ static bool mas_caller_may_act(struct file *filp)
 	       cap_issubset(caller->cap_effective, opener->cap_effective);
 }
 
-static unsigned int mas_submit_flags(struct file *filp)
-{
-	return filp->f_flags & O_NONBLOCK ? MAS_IO_NONBLOCK | MAS_IO_QUEUE_NOWAIT : 0;
-}
-
-/*
- * Submit requests in order. Returns how many were taken, or an error when not
- * even the first was.
- */
-static long mas_submit_array(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs,
-			     unsigned int nr, struct mas_batch *batch, unsigned int how)
-{
-	struct mas_submit submit;
-	struct mxcd_mas_req req;
-	struct blk_plug plug;
-	int ret = 0;
-
-	mas_submit_begin(&submit, ctx, batch, how);
-	blk_start_plug(&plug);
-	while (submit.nr < nr && !ret) {
-		ret = copy_from_user(&req, reqs + submit.nr, sizeof(req)) ? -EFAULT : 0;
-		if (!ret)
-			ret = mas_submit_one(&submit, &req);
-	}
-	mas_submit_end(&submit);
-	blk_finish_plug(&plug);
-
-	return submit.nr ? (long)submit.nr : ret;
-}
-
 static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count, loff_t *ppos)
 {
 	size_t size = sizeof(struct mxcd_mas_req);
@@ -114,9 +83,9 @@ static ssize_t mas_write(struct file *filp, const char __user *buf, size_t count
 	if (count % size)
 		return -EINVAL;
 
-	nr = mas_submit_array(filp->private_data, (const void __user *)buf,
-			      min_t(size_t, count / size, MAS_MAX_QUEUE), NULL,
-			      mas_submit_flags(filp) | MAS_IO_NO_FD);
+	nr = mas_submit_user(filp->private_data, (const void __user *)buf, NULL,
+			     min_t(size_t, count / size, MAS_MAX_QUEUE), NULL,
+			     mas_submit_flags(filp) | MAS_IO_NO_FD);
 	return nr < 0 ? nr : nr * (long)size;
 }
 
@@ -150,226 +119,9 @@ static void mas_show_fdinfo(struct seq_file *m, struct file *filp)
 	mas_ctx_show(filp->private_data, m);
 }
 
-static int mas_ioctl_query(struct file *filp, void *args)
+static int mas_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	return mas_query(filp->private_data, args);
-}
-
-static int mas_ioctl_query_gpu(struct file *filp, void *args)
-{
-	return mas_query_gpu(filp->private_data, args);
-}
-
-static int mas_ioctl_query_file(struct file *filp, void *args)
-{
-	return mas_query_file(filp->private_data, args);
-}
-
-static int mas_ioctl_alloc(struct file *filp, void *args)
-{
-	return mas_mem_alloc(filp->private_data, args);
-}
-
-static int mas_ioctl_free(struct file *filp, void *args)
-{
-	struct mxcd_mas_free *free = args;
-
-	return mas_mem_free(filp->private_data, free->handle);
-}
-
-static int mas_ioctl_register(struct file *filp, void *args)
-{
-	struct mxcd_mas_register *reg = args;
-
-	return reg->flags ? -EINVAL : mas_file_register(filp->private_data, reg->fd, &reg->file);
-}
-
-/* The caller was not told of what it got: take it back. */
-static void mas_undo_alloc(struct file *filp, void *args)
-{
-	struct mxcd_mas_alloc *alloc = args;
-
-	mas_mem_free(filp->private_data, alloc->handle);
-}
-
-static void mas_undo_register(struct file *filp, void *args)
-{
-	struct mxcd_mas_register *reg = args;
-
-	mas_file_unregister(filp->private_data, reg->file);
-}
-
-static int mas_ioctl_unregister(struct file *filp, void *args)
-{
-	struct mxcd_mas_unregister *unreg = args;
-
-	return mas_file_unregister(filp->private_data, unreg->file);
-}
-
-static int mas_check_transfer_args(const struct mxcd_mas_transfer *args)
-{
-	if (args->flags || !args->nr || args->min_nr > args->nr)
-		return -EINVAL;
-	if (args->min_nr && !args->comps)
-		return -EINVAL;
-
-	return 0;
-}
-
-static int mas_ioctl_transfer(struct file *filp, void *buf)
-{
-	struct mxcd_mas_transfer *args = buf;
-	struct mxcd_mas_comp __user *comps = u64_to_user_ptr(args->comps);
-	struct mas_ctx *ctx = filp->private_data;
-	unsigned int how = mas_submit_flags(filp);
-	struct mas_batch batch;
-	long nr;
-	int ret;
-
-	ret = mas_check_transfer_args(args);
-	if (ret)
-		return ret;
-
-	/* Who waits for a single request can as well do its work. */
-	if (args->nr == 1 && args->min_nr == 1 && !args->timeout_ns && !how)
-		how = MAS_IO_INLINE;
-
-	mas_batch_init(&batch);
-	nr = mas_submit_array(ctx, u64_to_user_ptr(args->reqs), args->nr,
-			      comps ? &batch : NULL, how);
-	if (nr < 0)
-		return nr;
-
-	args->out_submitted = nr;
-	args->out_completed = 0;
-	if (!comps)
-		return 0;
-
-	mas_batch_wait(ctx, &batch, min_t(unsigned int, args->min_nr, nr), args->timeout_ns);
-	ret = mas_batch_collect(ctx, &batch, comps, nr);
-	if (ret < 0)
-		return ret;
-
-	args->out_completed = ret;
-	return 0;
-}
-
-static int mas_ioctl_eventfd(struct file *filp, void *buf)
-{
-	struct mxcd_mas_eventfd *args = buf;
-
-	if (args->flags || args->__reserved)
-		return -EINVAL;
-
-	return mas_ctx_set_eventfd(filp->private_data, args->fd);
-}
-
-/* Every structure that an ioctl takes; they are handled on the stack. */
-union mas_ioctl_args {
-	struct mxcd_mas_query query;
-	struct mxcd_mas_query_gpu query_gpu;
-	struct mxcd_mas_query_file query_file;
-	struct mxcd_mas_alloc alloc;
-	struct mxcd_mas_free free;
-	struct mxcd_mas_register reg;
-	struct mxcd_mas_unregister unreg;
-	struct mxcd_mas_transfer transfer;
-	struct mxcd_mas_eventfd eventfd;
-};
-
-struct mas_ioctl {
-	int (*fn)(struct file *filp, void *args);
-	void (*undo)(struct file *filp, void *args);	/* may be NULL */
-	unsigned int size;	/* of the structure, as this kernel knows it */
-	unsigned int min_size;	/* of its first version */
-};
-
-/* min_size never changes, whatever is added to a structure behind it. */
-static const struct mas_ioctl mas_ioctls[] = {
-	[_IOC_NR(MXCD_MAS_QUERY)] = {
-		.fn		= mas_ioctl_query,
-		.size		= sizeof(struct mxcd_mas_query),
-		.min_size	= offsetofend(struct mxcd_mas_query, out_max_files),
-	},
-	[_IOC_NR(MXCD_MAS_QUERY_GPU)] = {
-		.fn		= mas_ioctl_query_gpu,
-		.size		= sizeof(struct mxcd_mas_query_gpu),
-		.min_size	= offsetofend(struct mxcd_mas_query_gpu, out_device),
-	},
-	[_IOC_NR(MXCD_MAS_QUERY_FILE)] = {
-		.fn		= mas_ioctl_query_file,
-		.size		= sizeof(struct mxcd_mas_query_file),
-		.min_size	= offsetofend(struct mxcd_mas_query_file, __reserved),
-	},
-	[_IOC_NR(MXCD_MAS_ALLOC)] = {
-		.fn		= mas_ioctl_alloc,
-		.undo		= mas_undo_alloc,
-		.size		= sizeof(struct mxcd_mas_alloc),
-		.min_size	= offsetofend(struct mxcd_mas_alloc, __reserved),
-	},
-	[_IOC_NR(MXCD_MAS_FREE)] = {
-		.fn		= mas_ioctl_free,
-		.size		= sizeof(struct mxcd_mas_free),
-		.min_size	= offsetofend(struct mxcd_mas_free, handle),
-	},
-	[_IOC_NR(MXCD_MAS_REGISTER)] = {
-		.fn		= mas_ioctl_register,
-		.undo		= mas_undo_register,
-		.size		= sizeof(struct mxcd_mas_register),
-		.min_size	= offsetofend(struct mxcd_mas_register, file),
-	},
-	[_IOC_NR(MXCD_MAS_UNREGISTER)] = {
-		.fn		= mas_ioctl_unregister,
-		.size		= sizeof(struct mxcd_mas_unregister),
-		.min_size	= offsetofend(struct mxcd_mas_unregister, file),
-	},
-	[_IOC_NR(MXCD_MAS_TRANSFER)] = {
-		.fn		= mas_ioctl_transfer,
-		.size		= sizeof(struct mxcd_mas_transfer),
-		.min_size	= offsetofend(struct mxcd_mas_transfer, out_completed),
-	},
-	[_IOC_NR(MXCD_MAS_EVENTFD)] = {
-		.fn		= mas_ioctl_eventfd,
-		.size		= sizeof(struct mxcd_mas_eventfd),
-		.min_size	= offsetofend(struct mxcd_mas_eventfd, __reserved),
-	},
-};
-
-static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)
-{
-	unsigned int nr = _IOC_NR(cmd);
-
-	if (nr >= ARRAY_SIZE(mas_ioctls) || cmd != _IO(MXCD_MAS_IOC_TYPE, nr))
-		return NULL;
-
-	return &mas_ioctls[nr];
-}
-
-static long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
-{
-	const struct mas_ioctl *ioctl = mas_find_ioctl(cmd);
-	void __user *user = (void __user *)arg;
-	union mas_ioctl_args args = {};
-	u32 size;
-	int ret;
-
-	if (!ioctl)
-		return -ENOTTY;
-	if (get_user(size, (u32 __user *)user))
-		return -EFAULT;
-	if (size < ioctl->min_size)
-		return -EINVAL;
-
-	ret = copy_struct_from_user(&args, ioctl->size, user, size);
-	if (!ret)
-		ret = ioctl->fn(filp, &args);
-	if (!ret && copy_to_user(user, &args, min(size, ioctl->size))) {
-		if (ioctl->undo)
-			ioctl->undo(filp, &args);
-		ret = -EFAULT;
-	}
-
-	return ret;
+	return mas_uring_issue(cmd->file->private_data, cmd, issue_flags);
 }
 
 static const struct file_operations mas_fops = {
@@ -382,6 +134,7 @@ static const struct file_operations mas_fops = {
 	.mmap		= mas_mmap,
 	.unlocked_ioctl	= mas_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
+	.uring_cmd	= mas_uring_cmd,
 	.show_fdinfo	= mas_show_fdinfo,
 };
 

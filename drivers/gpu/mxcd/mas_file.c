@@ -8,6 +8,7 @@
  * with O_DIRECT is no evidence: some file systems take it and copy through the
  * page cache all the same.
  */
+#include <linux/blk-integrity.h>
 #include <linux/blkdev.h>
 #include <linux/file.h>
 #include <linux/fileattr.h>
@@ -68,6 +69,9 @@ static struct pci_dev *nvme_controller(struct block_device *bdev)
 {
 	struct device *ctrl = disk_to_dev(bdev->bd_disk)->parent;
 
+	/* Only a namespace holds its parent for as long as it is open. */
+	if (strncmp(bdev->bd_disk->disk_name, "nvme", 4))
+		return NULL;
 	if (!ctrl || !ctrl->class || strcmp(ctrl->class->name, "nvme"))
 		return NULL;
 	if (!ctrl->parent || !dev_is_pci(ctrl->parent))
@@ -96,11 +100,12 @@ static u16 ext4_reason(const struct file_kattr *fa)
 static u16 file_system_reason(struct file *file)
 {
 	const char *fs = file_inode(file)->i_sb->s_type->name;
-	struct file_kattr fa;
+	struct file_kattr fa = {};
 
 	if (strcmp(fs, "ext4") && strcmp(fs, "xfs"))
 		return MXCD_MAS_REASON_FS;
-	if (vfs_fileattr_get(file->f_path.dentry, &fa))
+	/* Encrypted data would reach VRAM as it is on disk, to be decrypted there. */
+	if (IS_ENCRYPTED(file_inode(file)) || vfs_fileattr_get(file->f_path.dentry, &fa))
 		return MXCD_MAS_REASON_FS;
 
 	return !strcmp(fs, "xfs") ? xfs_reason(&fa) : ext4_reason(&fa);
@@ -127,7 +132,7 @@ static bool regular_alignment(struct mas_file *file)
 {
 	struct kstat stat;
 
-	if (vfs_getattr(&file->file->f_path, &stat, STATX_DIOALIGN, AT_STATX_SYNC_AS_STAT) ||
+	if (vfs_getattr(&file->file->f_path, &stat, STATX_DIOALIGN, AT_STATX_DONT_SYNC) ||
 	    !(stat.result_mask & STATX_DIOALIGN) || !stat.dio_offset_align)
 		return false;
 
@@ -140,6 +145,15 @@ static void bdev_alignment(struct mas_file *file, struct block_device *bdev)
 {
 	file->read_align = bdev_logical_block_size(bdev);
 	file->mem_align = bdev_dma_alignment(bdev) + 1;
+}
+
+/* Block integrity is made and checked by the CPU, which would have to read VRAM. */
+static u16 bdev_reason(struct block_device *bdev)
+{
+	if (!nvme_controller(bdev))
+		return MXCD_MAS_REASON_STACKED;
+
+	return bdev_get_integrity(bdev) ? MXCD_MAS_REASON_INTEGRITY : MXCD_MAS_REASON_NONE;
 }
 
 /*
@@ -171,9 +185,10 @@ static void mas_file_inspect(struct mas_file *file)
 	if (!bdev)
 		return;
 
-	file->seg_align = bdev_logical_block_size(bdev);
-	file->reason = MXCD_MAS_REASON_STACKED;
-	file->pdev = pci_dev_get(nvme_controller(bdev));
+	file->seg_align = max(bdev_logical_block_size(bdev), file->mem_align);
+	file->reason = bdev_reason(bdev);
+	if (!file->reason)
+		file->pdev = pci_dev_get(nvme_controller(bdev));
 }
 
 static int mas_file_check(struct file *file)
@@ -181,6 +196,9 @@ static int mas_file_check(struct file *file)
 	struct inode *inode = file->f_mapping->host;
 
 	if (!S_ISREG(inode->i_mode) && !S_ISBLK(inode->i_mode))
+		return -EINVAL;
+	/* proc, sysfs, cgroups: what they do depends on who calls. */
+	if (S_ISREG(inode->i_mode) && inode->i_sb->s_iflags & SB_I_NOEXEC)
 		return -EINVAL;
 	if (IS_DAX(inode) || !file->f_op->read_iter)
 		return -EOPNOTSUPP;
@@ -227,48 +245,76 @@ err_fput:
 	return ERR_PTR(ret);
 }
 
-static int mas_file_add_id(struct mas_ctx *ctx, struct mas_file *file, u32 *id)
+static int mas_file_reserve(struct mas_ctx *ctx, u32 *id)
 {
-	int ret;
+	int ret = -EMFILE;
 
-	if (!*id)
-		return xa_alloc(&ctx->files, id, file, XA_LIMIT(1, MXCD_MAS_ID_MAX),
-				GFP_KERNEL_ACCOUNT);
-	if (*id > MXCD_MAS_ID_MAX)
-		return -EINVAL;
+	if (atomic_inc_return(&ctx->nr_files) <= rlimit(RLIMIT_NOFILE))
+		ret = mas_id_reserve(&ctx->files, id);
+	if (ret)
+		atomic_dec(&ctx->nr_files);
 
-	ret = xa_insert(&ctx->files, *id, file, GFP_KERNEL_ACCOUNT);
-	return ret == -EBUSY ? -EEXIST : ret;
+	return ret;
 }
 
 /**
- * mas_file_register - make a file known to a context
+ * mas_file_register - ioctl(MXCD_MAS_REGISTER)
  * @ctx: the context
  * @fd: descriptor of the calling task
  * @id: in: id wanted, 0: any; out: the id
  *
+ * The id is not in use before mas_file_commit(), which must follow, or
+ * mas_file_abort().
+ *
  * Context: may sleep.
- * Return: 0, an error of mas_file_get_fd(), -EMFILE (RLIMIT_NOFILE), -EEXIST (id
- * taken) or -EINVAL (id out of range).
+ * Return: the file, an error of mas_file_get_fd(), -EMFILE (RLIMIT_NOFILE), or
+ * -EEXIST (id taken) or -EINVAL (id out of range).
  */
-int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
+struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
 {
 	struct mas_file *file;
 	int ret;
 
 	file = mas_file_get_fd(fd);
 	if (IS_ERR(file))
-		return PTR_ERR(file);
+		return file;
 
-	ret = -EMFILE;
-	if (atomic_inc_return(&ctx->nr_files) <= rlimit(RLIMIT_NOFILE))
-		ret = mas_file_add_id(ctx, file, id);
+	ret = mas_file_reserve(ctx, id);
 	if (ret) {
-		atomic_dec(&ctx->nr_files);
 		mas_file_put_sync(file);
+		return ERR_PTR(ret);
 	}
 
-	return ret;
+	return file;
+}
+
+/**
+ * mas_file_commit - let a new file id be used
+ * @ctx: the context
+ * @id: the id
+ * @file: what mas_file_register() returned; not to be touched afterwards
+ *
+ * Context: may sleep.
+ */
+void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file)
+{
+	/* The place is reserved: this cannot fail. */
+	xa_store(&ctx->files, id, file, GFP_KERNEL);
+}
+
+/**
+ * mas_file_abort - undo mas_file_register()
+ * @ctx: the context
+ * @id: the id
+ * @file: what mas_file_register() returned
+ *
+ * Context: may sleep.
+ */
+void mas_file_abort(struct mas_ctx *ctx, u32 id, struct mas_file *file)
+{
+	xa_release(&ctx->files, id);
+	atomic_dec(&ctx->nr_files);
+	mas_file_put_sync(file);
 }
 
 /**
@@ -281,7 +327,7 @@ int mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
  */
 int mas_file_unregister(struct mas_ctx *ctx, u32 id)
 {
-	struct mas_file *file = xa_erase(&ctx->files, id);
+	struct mas_file *file = mas_id_remove(&ctx->files, id);
 
 	if (!file)
 		return -ENOENT;

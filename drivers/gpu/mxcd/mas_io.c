@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The request on its way. One way in, mas_io_submit(), and one way out,
- * mas_io_finish().
+ * The request on its way, from mas_io_start() to mas_io_finish().
  *
  * A transfer is moved in pieces, one after the other from the first byte to the
  * last, so that a short count always means "the first n bytes". Where p2p is
@@ -30,6 +29,52 @@
 
 static struct kmem_cache *mas_req_cache;
 
+/**
+ * mas_io_enter - begin to use the VRAM of a request
+ * @req: the request, its gate not held
+ *
+ * Context: any.
+ * Return: false when the GPU is gone; then @req is lost.
+ */
+bool mas_io_enter(struct mas_req *req)
+{
+	req->entered = !req->gpu || mxcd_gpu_tryenter(req->gpu);
+	req->lost = !req->entered;
+	return req->entered;
+}
+
+/**
+ * mas_io_leave - end what mas_io_enter() began
+ * @req: the request
+ *
+ * Context: any.
+ */
+void mas_io_leave(struct mas_req *req)
+{
+	if (req->entered && req->gpu)
+		mxcd_gpu_leave(req->gpu);
+	req->entered = false;
+}
+
+/**
+ * mas_io_errno - an errno that can be told to user space
+ * @ret: what the VFS returned
+ *
+ * The call that submitted a request cannot be restarted: it may have returned
+ * long ago.
+ *
+ * Context: any.
+ * Return: @ret, or -EINTR.
+ */
+int mas_io_errno(int ret)
+{
+	if (ret == -ERESTARTSYS || ret == -ERESTARTNOINTR || ret == -ERESTARTNOHAND ||
+	    ret == -ERESTART_RESTARTBLOCK)
+		return -EINTR;
+
+	return ret;
+}
+
 /*
  * Take the outcome of a piece into account. Returns true when the transfer goes
  * on.
@@ -39,11 +84,7 @@ static bool mas_io_account(struct mas_req *req, ssize_t ret)
 	bool direct = req->piece == MAS_PIECE_DIRECT;
 
 	if (ret <= 0) {
-		/* The call cannot be restarted: it may have returned long ago. */
-		if (ret == -ERESTARTSYS || ret == -ERESTARTNOINTR ||
-		    ret == -ERESTARTNOHAND || ret == -ERESTART_RESTARTBLOCK)
-			ret = -EINTR;
-		req->result = ret;
+		req->result = mas_io_errno(ret);
 		return false;
 	}
 
@@ -79,22 +120,25 @@ static void mas_io_put_refs(struct mas_req *req)
 	if (req->mem)
 		mas_mem_put(req->mem);
 	mas_segs_put(req->segs);
-	if (req->cred)
-		put_cred(req->cred);
+	mas_owner_put(&req->owner);
 }
 
-/*
- * The one way out. Called in any context, once, when no piece is under way. The
- * gate goes last: behind it, unbind waits.
+/**
+ * mas_io_finish - the one way out
+ * @req: a request with no piece under way; not to be touched afterwards
+ *
+ * The gate goes last: behind it, unbind waits.
+ *
+ * Context: any, hard interrupts too.
  */
-static void mas_io_finish(struct mas_req *req)
+void mas_io_finish(struct mas_req *req)
 {
 	struct mas_req *next = req->next;
-	struct mxcd_gpu *gpu = req->gpu;
+	struct mxcd_gpu *gpu = req->entered ? req->gpu : NULL;
 
 	if (req->done)
 		req->result = req->done;
-	if (gpu && mxcd_gpu_gone(gpu))
+	if (req->lost || (gpu && mxcd_gpu_gone(gpu)))
 		mas_io_lost(req);
 	if (next && !mas_io_succeeded(req))
 		WRITE_ONCE(next->cancelled, true);
@@ -121,7 +165,36 @@ static void mas_io_finish(struct mas_req *req)
  */
 void mas_io_kick(struct mas_req *req)
 {
-	queue_work(req->ctx->wq, &req->work);
+	queue_work(mas_ctx_wq(req->ctx), &req->work);
+}
+
+/* A direct piece is over, and nobody uses its kiocb any more. */
+static void mas_io_direct_done(struct mas_req *req)
+{
+	long ret = req->piece_ret;
+
+	/* Without sleeping it could not be done; nothing was moved. */
+	if (ret == -EAGAIN && req->iocb.ki_flags & IOCB_NOWAIT) {
+		mas_io_kick(req);
+		return;
+	}
+
+	/* The VFS notifies only of what ends before its call returns. */
+	req->notify |= ret > 0;
+	if (!mas_io_account(req, ret))
+		mas_io_finish(req);
+	else
+		mas_io_kick(req);
+}
+
+/*
+ * A file system may use the kiocb after it has queued the I/O, until its call
+ * returns, and the I/O may be complete by then: the last of the two goes on.
+ */
+static void mas_io_unpin(struct mas_req *req)
+{
+	if (atomic_dec_and_test(&req->pins))
+		mas_io_direct_done(req);
 }
 
 /**
@@ -139,18 +212,18 @@ void mas_io_complete(struct kiocb *iocb, long ret)
 	if (mas_is_write(req))
 		kiocb_end_write(iocb);
 
-	/* Without sleeping it could not be done; nothing was moved. */
-	if (ret == -EAGAIN && iocb->ki_flags & IOCB_NOWAIT) {
-		mas_io_kick(req);
-		return;
-	}
+	req->piece_ret = ret;
+	mas_io_unpin(req);
+}
 
-	/* The VFS notifies only of what ends before its call returns. */
-	req->notify |= ret > 0;
-	if (!mas_io_account(req, ret))
-		mas_io_finish(req);
-	else
-		mas_io_kick(req);
+/* Would even an I/O with IOCB_NOWAIT wait? A write does for a frozen file system. */
+static bool mas_io_would_wait(struct mas_req *req)
+{
+	struct file *filp = req->file->file;
+
+	return !(filp->f_mode & FMODE_NOWAIT) ||
+	       (mas_is_write(req) &&
+		file_inode(filp)->i_sb->s_writers.frozen != SB_UNFROZEN);
 }
 
 static bool mas_io_must_punt(struct mas_req *req, unsigned int how)
@@ -160,7 +233,7 @@ static bool mas_io_must_punt(struct mas_req *req, unsigned int how)
 	if (req->piece != MAS_PIECE_DIRECT)
 		return true;
 
-	return how & MAS_IO_NONBLOCK && !(req->file->file->f_mode & FMODE_NOWAIT);
+	return how & MAS_IO_NONBLOCK && mas_io_would_wait(req);
 }
 
 /* Move pieces until one is left to a completion or a work item. */
@@ -168,7 +241,7 @@ static void mas_io_transfer(struct mas_req *req, unsigned int how)
 {
 	ssize_t ret;
 
-	while (!mxcd_gpu_gone(req->gpu) && mas_piece_next(req)) {
+	while (!req->lost && !mxcd_gpu_gone(req->gpu) && mas_piece_next(req)) {
 		if (READ_ONCE(req->cancelled)) {
 			req->result = -ECANCELED;
 			break;
@@ -178,9 +251,12 @@ static void mas_io_transfer(struct mas_req *req, unsigned int how)
 			return;
 		}
 
+		atomic_set(&req->pins, 2);
 		ret = mas_piece_issue(req, how & MAS_IO_NONBLOCK);
-		if (ret == -EIOCBQUEUED)
+		if (ret == -EIOCBQUEUED) {
+			mas_io_unpin(req);
 			return;
+		}
 		if (ret == -EAGAIN && how & MAS_IO_NONBLOCK) {
 			mas_io_kick(req);
 			return;
@@ -199,7 +275,8 @@ static void mas_io_sync(struct mas_req *req, unsigned int how)
 		return;
 	}
 
-	req->result = vfs_fsync(req->file->file, req->op == MXCD_MAS_OP_FDATASYNC);
+	req->result = mas_io_errno(vfs_fsync(req->file->file,
+					     req->op == MXCD_MAS_OP_FDATASYNC));
 	mas_io_finish(req);
 }
 
@@ -225,90 +302,81 @@ static bool mas_one_direct_piece(struct mas_req *req)
 	       req->len <= MAS_PIECE_MAX;
 }
 
-static void mas_io_hold_cred(struct mas_req *req)
+/**
+ * mas_io_prepare_work - a work item may be needed for a request
+ * @req: the request
+ *
+ * Remembers who it works for, and makes sure that there is a place to run.
+ *
+ * Context: the submitter's; may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int mas_io_prepare_work(struct mas_req *req)
 {
-	if (!req->cred)
-		req->cred = get_current_cred();
+	mas_owner_hold(&req->owner);
+	return mas_ctx_wq(req->ctx) ? 0 : -ENOMEM;
 }
 
-/* What a request was linked to has completed, or nothing was. */
-static void mas_io_start(struct mas_req *req, unsigned int how)
+static int mas_io_plan(struct mas_req *req, unsigned int how)
+{
+	int ret = 0;
+
+	if (READ_ONCE(req->cancelled))
+		return -ECANCELED;
+	if (!mas_io_enter(req))
+		return -ENODEV;
+
+	if (mas_is_transfer(req->op))
+		ret = mas_req_plan(req);
+	if (!ret && (how & MAS_IO_NONBLOCK || !mas_one_direct_piece(req)))
+		ret = mas_io_prepare_work(req);
+
+	return ret;
+}
+
+/**
+ * mas_io_start - start a request
+ * @req: a request that is resolved; what it was linked to has completed
+ * @how: MAS_IO_* flags
+ *
+ * Context: may sleep.
+ */
+void mas_io_start(struct mas_req *req, unsigned int how)
 {
 	if (!mas_ctx_may_start(req->ctx, req))
 		return;
 
 	req->started = true;
-	if (READ_ONCE(req->cancelled))
-		req->result = -ECANCELED;
-	else if (mas_is_transfer(req->op))
-		req->result = mas_req_plan(req);
-	if (req->result) {
+	req->result = mas_io_plan(req, how);
+	if (req->result)
 		mas_io_finish(req);
-		return;
-	}
-
-	if (how & MAS_IO_NONBLOCK || !mas_one_direct_piece(req))
-		mas_io_hold_cred(req);
-	mas_io_run(req, how);
+	else
+		mas_io_run(req, how);
 }
 
 static void mas_io_work(struct work_struct *work)
 {
 	struct mas_req *req = container_of(work, struct mas_req, work);
-	const struct cred *cred = get_cred(req->cred);
-	const struct cred *old = override_creds(cred);
+	struct mas_owner_work owner;
 
+	mas_owner_enter(&req->owner, &owner);
 	if (req->started)
 		mas_io_run(req, MAS_IO_INLINE);
 	else
 		mas_io_start(req, MAS_IO_INLINE);
-
-	revert_creds(old);
-	put_cred(cred);
+	mas_owner_leave(&owner);
 }
 
-static s64 mas_io_alloc(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
-{
-	struct mxcd_mas_alloc alloc = {
-		.gpu	= args->arg,
-		.handle	= args->handle,
-		.length	= args->length,
-	};
-	int ret = mas_mem_alloc(ctx, &alloc);
-
-	return ret ? ret : (s64)alloc.handle;
-}
-
-static s64 mas_io_register(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
-{
-	u32 id = args->file;
-	int ret = mas_file_register(ctx, args->arg, &id);
-
-	return ret ? ret : (s64)id;
-}
-
-/* Control operations are carried out on the spot. */
-static s64 mas_io_control(struct mas_req *req, const struct mxcd_mas_req *args)
-{
-	switch (args->op) {
-	case MXCD_MAS_OP_QUERY:
-		return mas_query_key(req->ctx, args, &req->reason);
-	case MXCD_MAS_OP_ALLOC:
-		return mas_io_alloc(req->ctx, args);
-	case MXCD_MAS_OP_FREE:
-		return mas_mem_free(req->ctx, args->handle);
-	case MXCD_MAS_OP_REGISTER:
-		return mas_io_register(req->ctx, args);
-	case MXCD_MAS_OP_UNREGISTER:
-		return mas_file_unregister(req->ctx, args->file);
-	case MXCD_MAS_OP_CANCEL:
-		return mas_ctx_cancel(req->ctx, args->mem_offset);
-	default:
-		return -EOPNOTSUPP;
-	}
-}
-
-static struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
+/**
+ * mas_io_create - make a request
+ * @ctx: the context
+ * @args: what user space has given
+ * @index: position in the batch
+ *
+ * Context: may sleep.
+ * Return: the request, or NULL without memory.
+ */
+struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 				     u32 index)
 {
 	struct mas_req *req;
@@ -358,117 +426,6 @@ void mas_io_free(struct mas_req *req)
 	if (req->file)
 		mas_file_put(req->file);
 	kmem_cache_free(mas_req_cache, req);
-}
-
-/**
- * mas_submit_begin - the one way in, for the requests of one call
- * @submit: on the stack of the caller; to be ended by mas_submit_end()
- * @ctx: the context
- * @batch: batch that the results become part of, or NULL: to the context's queue
- * @how: MAS_IO_* flags
- */
-void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
-		      struct mas_batch *batch, unsigned int how)
-{
-	*submit = (struct mas_submit) {
-		.ctx	= ctx,
-		.batch	= batch,
-		.how	= how,
-	};
-}
-
-/* Start the chain that has been put together. */
-static void mas_submit_start(struct mas_submit *submit)
-{
-	struct mas_req *head = submit->head;
-
-	submit->head = NULL;
-	submit->tail = NULL;
-	if (head)
-		mas_io_start(head, submit->how);
-}
-
-static void mas_submit_append(struct mas_submit *submit, struct mas_req *req)
-{
-	if (submit->head || req->flags & (MXCD_MAS_REQ_LINK | MXCD_MAS_REQ_DRAIN))
-		mas_io_hold_cred(req);
-
-	if (submit->head)
-		submit->tail->next = req;
-	else
-		submit->head = req;
-	submit->tail = req;
-}
-
-/* A chain ends with the first request that has no link. */
-static void mas_submit_link(struct mas_submit *submit, bool link, bool failed)
-{
-	if (link) {
-		submit->broken |= failed;
-		return;
-	}
-
-	submit->broken = false;
-	mas_submit_start(submit);
-}
-
-/**
- * mas_submit_one - submit a request
- * @submit: begun by mas_submit_begin()
- * @args: the request, copied from user space
- *
- * Errors of the request itself are in its completion.
- *
- * Context: process context of the caller; may sleep. Waits for a disk only as
- * pread(2) and pwrite(2) of the same file with O_DIRECT would, and not at all with
- * MAS_IO_NONBLOCK. Only the first request of a call may wait for room in the
- * queue.
- * Return: 0, or -EAGAIN, -ERESTARTSYS or -ENOMEM when the request was not taken.
- */
-int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
-{
-	struct mas_req *req;
-	s64 ret;
-
-	req = mas_io_create(submit->ctx, args, submit->nr);
-	if (!req)
-		return -ENOMEM;
-
-	ret = mas_ctx_admit(submit->ctx, submit->batch, req, submit->how & MAS_IO_QUEUE_NOWAIT);
-	if (ret) {
-		mas_io_free(req);
-		return ret;
-	}
-	submit->nr++;
-	submit->how |= MAS_IO_QUEUE_NOWAIT;
-
-	ret = mas_req_check(args, submit->how);
-	if (!ret && submit->broken)
-		ret = -ECANCELED;
-	if (!ret)
-		ret = mas_is_io(args->op) ? mas_req_resolve(req, args) :
-					    mas_io_control(req, args);
-
-	if (ret || !mas_is_io(args->op)) {
-		req->result = ret;
-		mas_io_finish(req);
-	} else {
-		mas_submit_append(submit, req);
-	}
-	mas_submit_link(submit, args->flags & MXCD_MAS_REQ_LINK, ret < 0);
-
-	return 0;
-}
-
-/**
- * mas_submit_end - no more requests in this call
- * @submit: begun by mas_submit_begin()
- *
- * Context: as mas_submit_one().
- */
-void mas_submit_end(struct mas_submit *submit)
-{
-	mas_submit_start(submit);
 }
 
 /**

@@ -3,10 +3,24 @@
 #ifndef _MAS_IO_H
 #define _MAS_IO_H
 
+#include <linux/atomic.h>
 #include <linux/fs.h>
 #include <linux/list.h>
 #include <linux/sizes.h>
 #include <linux/workqueue.h>
+#include <uapi/linux/mxcd_mas.h>
+
+struct cgroup_subsys_state;
+struct cred;
+struct io_uring_cmd;
+struct mas_batch;
+struct mas_ctx;
+struct mas_file;
+struct mas_mem;
+struct mas_segs;
+struct mas_view;
+struct mem_cgroup;
+struct mxcd_gpu;
 
 /**
  * enum mas_piece - how the next piece of a transfer is moved
@@ -24,10 +38,35 @@ enum mas_piece {
 };
 
 /**
+ * struct mas_owner - who submitted a request
+ * @cred: credentials; NULL: not held
+ * @blkcg: I/O control group, or NULL
+ * @memcg: memory control group, or NULL
+ */
+struct mas_owner {
+	const struct cred *cred;
+	struct cgroup_subsys_state *blkcg;
+	struct mem_cgroup *memcg;
+};
+
+/**
+ * struct mas_owner_work - a worker that works for an owner
+ * @owner: references of its own
+ * @old_cred: the worker's
+ * @old_memcg: the worker's
+ */
+struct mas_owner_work {
+	struct mas_owner owner;
+	const struct cred *old_cred;
+	struct mem_cgroup *old_memcg;
+};
+
+/**
  * struct mas_req - a request on its way
  * @iocb: for direct pieces; its priority is fixed at submission
  * @node: on mas_ctx::inflight, then on a list of completions; under mas_ctx::lock
  * @batch: whose submitter waits for it, or NULL; under mas_ctx::lock
+ * @cmd: the command of a ring that it came by, or NULL
  * @next: the I/O operation that is linked behind this one, or NULL; starts when
  *	this one has completed
  * @ctx: the context; cannot go while this is in flight
@@ -35,10 +74,14 @@ enum mas_piece {
  * @mem: the handle, a reference is held, or NULL
  * @segs: the segment list, or NULL
  * @view: the VRAM
- * @gpu: the GPU, its gate is held, or NULL
- * @cred: the submitter's, where a work item may need them
+ * @gpu: the GPU, or NULL
+ * @entered: its gate is held: from the start of the request to its end, but not
+ *	while a file system that is not known has a part of it
+ * @lost: the GPU was gone when that was over
+ * @owner: the submitter, held where a work item may be needed
  * @work: starts or continues the request where that may sleep
  * @user_data: as in the request
+ * @owner_ioprio: I/O priority of the submitter, without the hint of @iocb
  * @flags: as in the request
  * @index: position in the batch
  * @op: as in the request
@@ -55,6 +98,8 @@ enum mas_piece {
  * @len: bytes to move; for a read that may go p2p, not beyond the end of the file
  * @body_start: file offset where the direct part begins
  * @body_end: where it ends; @body_start if there is none
+ * @pins: who still uses @iocb: the call that issued it, and its completion
+ * @piece_ret: what the completion said
  * @piece: the piece under way
  * @piece_len: bytes in it
  * @done: bytes moved so far
@@ -72,6 +117,7 @@ struct mas_req {
 	struct kiocb iocb;
 	struct list_head node;
 	struct mas_batch *batch;
+	struct io_uring_cmd *cmd;
 	struct mas_req *next;
 	struct mas_ctx *ctx;
 	struct mas_file *file;
@@ -79,12 +125,15 @@ struct mas_req {
 	struct mas_segs *segs;
 	const struct mas_view *view;
 	struct mxcd_gpu *gpu;
-	const struct cred *cred;
+	struct mas_owner owner;
 	struct work_struct work;
 	u64 user_data;
+	u16 owner_ioprio;
 	u32 flags;
 	u32 index;
 	u16 op;
+	bool entered;
+	bool lost;
 	bool started;
 	bool draining;
 	bool cancelled;
@@ -98,6 +147,8 @@ struct mas_req {
 	u64 len;
 	u64 body_start;
 	u64 body_end;
+	atomic_t pins;
+	long piece_ret;
 	enum mas_piece piece;
 	u64 piece_len;
 	u64 done;
@@ -109,8 +160,11 @@ struct mas_req {
 	u16 gpu_index;
 };
 
-/* Longest piece; keeps each byte count within MAX_RW_COUNT. */
+/* Longest direct piece; keeps each byte count within MAX_RW_COUNT. */
 #define MAS_PIECE_MAX	SZ_1G
+
+/* Longest piece that the CPU copies: how long cancelling and unbind may take. */
+#define MAS_CACHED_MAX	SZ_4M
 
 /* Longest piece that goes through a buffer. */
 #define MAS_STAGE_MAX	SZ_64K
@@ -124,16 +178,39 @@ int mas_req_plan(struct mas_req *req);
 bool mas_piece_next(struct mas_req *req);
 ssize_t mas_piece_issue(struct mas_req *req, bool nowait);
 
+/* mas_owner.c */
+void mas_owner_hold(struct mas_owner *owner);
+void mas_owner_put(struct mas_owner *owner);
+void mas_owner_enter(const struct mas_owner *owner, struct mas_owner_work *work);
+void mas_owner_leave(struct mas_owner_work *work);
+
 /* mas_io.c */
+bool mas_io_enter(struct mas_req *req);
+void mas_io_leave(struct mas_req *req);
+int mas_io_errno(int ret);
+struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
+			      u32 index);
+int mas_io_prepare_work(struct mas_req *req);
+void mas_io_start(struct mas_req *req, unsigned int how);
+void mas_io_finish(struct mas_req *req);
 void mas_io_complete(struct kiocb *iocb, long ret);
 void mas_io_kick(struct mas_req *req);
 
 /* mas_ctx.c */
+struct workqueue_struct *mas_ctx_wq(struct mas_ctx *ctx);
+
+/* mas_queue.c */
 int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 		  struct mas_req *req, bool nowait);
 bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req);
 void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req);
+void mas_cancel(struct mas_req *req);
 int mas_ctx_cancel(struct mas_ctx *ctx, u64 user_data);
+int mas_ctx_cancel_cmd(struct mas_ctx *ctx, struct io_uring_cmd *cmd);
+int mas_ctx_deliver_one(struct mas_req *req, struct mxcd_mas_comp __user *comp);
+
+/* mas_uring.c */
+void mas_uring_complete(struct mas_req *req);
 
 static inline bool mas_is_write(const struct mas_req *req)
 {

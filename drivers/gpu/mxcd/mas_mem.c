@@ -123,74 +123,39 @@ err_free:
 	return ERR_PTR(ret);
 }
 
-static int mas_mem_add_handle(struct mas_ctx *ctx, struct mas_mem *mem, u32 *handle)
-{
-	int ret;
-
-	if (!*handle)
-		return xa_alloc(&ctx->mems, handle, mem, XA_LIMIT(1, MXCD_MAS_ID_MAX),
-				GFP_KERNEL_ACCOUNT);
-
-	ret = xa_insert(&ctx->mems, *handle, mem, GFP_KERNEL_ACCOUNT);
-	return ret == -EBUSY ? -EEXIST : ret;
-}
-
-/*
- * Make a handle known to the context: by an offset for mmap(), and by number. A
- * page behind each range stays free, so that running over the end of one handle
- * is an error and not the next handle.
- */
-static int mas_mem_publish(struct mas_ctx *ctx, struct mas_mem *mem, u32 *handle)
-{
-	int ret;
-
-	ret = mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, PHYS_PFN(mem->size) + 1, 1,
-				PHYS_PFN(LLONG_MAX), GFP_KERNEL_ACCOUNT);
-	if (ret)
-		return ret;
-
-	ret = mas_mem_add_handle(ctx, mem, handle);
-	if (ret)
-		mtree_erase(&ctx->maps, mem->pgoff);
-	return ret;
-}
-
 static int mas_mem_check(struct mas_ctx *ctx, const struct mxcd_mas_alloc *args)
 {
-	if (args->flags || args->__reserved || !args->length ||
-	    args->handle > MXCD_MAS_ID_MAX)
+	if (args->flags || args->__reserved || !args->length)
 		return -EINVAL;
 	if (args->gpu >= MXCD_MAX_GPUS || !(ctx->gpus & BIT_ULL(args->gpu)))
 		return -ENOENT;
-	if (args->handle && xa_load(&ctx->mems, args->handle))
-		return -EEXIST;
 
 	return 0;
 }
 
-static int mas_mem_alloc_on(struct mas_ctx *ctx, struct mxcd_gpu *gpu,
-			    struct mxcd_mas_alloc *args)
+static struct mas_mem *mas_mem_alloc_on(u32 index, u64 length)
 {
-	struct mas_mem *mem;
-	int ret;
+	struct mxcd_gpu *gpu = mxcd_gpu_enter(index);
+	struct mas_mem *mem = ERR_PTR(-ENOSPC);
 
-	if (args->length > gpu->vram.size)
-		return -ENOSPC;
+	if (IS_ERR(gpu))
+		return ERR_CAST(gpu);
 
-	mem = mas_mem_create(gpu, ALIGN(args->length, MXCD_GRANULE));
-	if (IS_ERR(mem))
-		return PTR_ERR(mem);
+	if (length <= gpu->vram.size)
+		mem = mas_mem_create(gpu, ALIGN(length, MXCD_GRANULE));
+	mxcd_gpu_leave(gpu);
 
-	args->length = mem->size;
-	args->out_extents = mem->nr_bvecs;
-	ret = mas_mem_publish(ctx, mem, &args->handle);
-	if (ret) {
-		mas_mem_put_sync(mem);
-		return ret;
-	}
+	return mem;
+}
 
-	args->out_mmap_offset = PFN_PHYS(mem->pgoff);
-	return 0;
+/*
+ * Give a handle an offset for mmap(). A page behind each range stays free, so that
+ * running over the end of one handle is an error and not the next handle.
+ */
+static int mas_mem_place(struct mas_ctx *ctx, struct mas_mem *mem)
+{
+	return mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, PHYS_PFN(mem->size) + 1, 1,
+				 PHYS_PFN(LLONG_MAX), GFP_KERNEL_ACCOUNT);
 }
 
 /**
@@ -198,25 +163,71 @@ static int mas_mem_alloc_on(struct mas_ctx *ctx, struct mxcd_gpu *gpu,
  * @ctx: the context
  * @args: in and out, &struct mxcd_mas_alloc
  *
+ * The handle is not in use before mas_mem_commit(), which must follow, or
+ * mas_mem_abort().
+ *
  * Context: may sleep; killable while the VRAM is cleared.
- * Return: 0 or an errno as documented there; then nothing is allocated.
+ * Return: the memory or an errno as documented there; then nothing is allocated.
  */
-int mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
+struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
 {
-	struct mxcd_gpu *gpu;
+	struct mas_mem *mem;
 	int ret;
 
 	ret = mas_mem_check(ctx, args);
+	if (!ret)
+		ret = mas_id_reserve(&ctx->mems, &args->handle);
 	if (ret)
-		return ret;
+		return ERR_PTR(ret);
 
-	gpu = mxcd_gpu_enter(args->gpu);
-	if (IS_ERR(gpu))
-		return PTR_ERR(gpu);
-	ret = mas_mem_alloc_on(ctx, gpu, args);
-	mxcd_gpu_leave(gpu);
+	mem = mas_mem_alloc_on(args->gpu, args->length);
+	if (IS_ERR(mem))
+		goto err_id;
 
-	return ret;
+	ret = mas_mem_place(ctx, mem);
+	if (ret)
+		goto err_mem;
+
+	args->length = mem->size;
+	args->out_extents = mem->nr_bvecs;
+	args->out_mmap_offset = PFN_PHYS(mem->pgoff);
+	return mem;
+
+err_mem:
+	mas_mem_put_sync(mem);
+	mem = ERR_PTR(ret);
+err_id:
+	xa_release(&ctx->mems, args->handle);
+	return mem;
+}
+
+/**
+ * mas_mem_commit - let a new handle be used
+ * @ctx: the context
+ * @handle: its number
+ * @mem: what mas_mem_alloc() returned; not to be touched afterwards
+ *
+ * Context: may sleep.
+ */
+void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem)
+{
+	/* The place is reserved: this cannot fail. */
+	xa_store(&ctx->mems, handle, mem, GFP_KERNEL);
+}
+
+/**
+ * mas_mem_abort - undo mas_mem_alloc()
+ * @ctx: the context
+ * @handle: its number
+ * @mem: what mas_mem_alloc() returned
+ *
+ * Context: may sleep.
+ */
+void mas_mem_abort(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem)
+{
+	xa_release(&ctx->mems, handle);
+	mtree_erase(&ctx->maps, mem->pgoff);
+	mas_mem_put_sync(mem);
 }
 
 /**
@@ -229,7 +240,7 @@ int mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
  */
 int mas_mem_free(struct mas_ctx *ctx, u32 handle)
 {
-	struct mas_mem *mem = xa_erase(&ctx->mems, handle);
+	struct mas_mem *mem = mas_id_remove(&ctx->mems, handle);
 
 	if (!mem)
 		return -ENOENT;
@@ -274,6 +285,7 @@ void mas_mem_revoke_all(struct mxcd_gpu *gpu)
 	list_for_each_entry_safe(mem, next, &gpu->mems, node) {
 		list_del_init(&mem->node);
 		mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
+		cond_resched();
 	}
 	mutex_unlock(&gpu->lock);
 }
@@ -354,13 +366,14 @@ static struct mas_mem *mas_mem_get_by_pgoff(struct mas_ctx *ctx, unsigned long p
  * cannot name it.
  *
  * Context: may sleep; mmap_lock is held for writing.
- * Return: 0, -EINVAL (private mapping, range beyond the handle) or -ENOENT.
+ * Return: 0, -EINVAL (private or executable mapping, range beyond the handle) or
+ * -ENOENT.
  */
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
 {
 	struct mas_mem *mem;
 
-	if (!(vma->vm_flags & VM_MAYSHARE))
+	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_flags & VM_EXEC)
 		return -EINVAL;
 
 	mem = mas_mem_get_by_pgoff(ctx, vma->vm_pgoff);
@@ -372,7 +385,7 @@ int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
 		return -EINVAL;
 	}
 
-	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vm_flags_mod(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
 	vma->vm_private_data = mem;
 	vma->vm_ops = &mas_vm_ops;

@@ -22,6 +22,20 @@ static enum mas_piece mas_bounce_piece(struct mas_req *req)
 	return req->file->page_cache ? MAS_PIECE_CACHED : MAS_PIECE_STAGED;
 }
 
+/* An append through the page cache is one piece: nobody else's comes between. */
+static u64 mas_piece_max(struct mas_req *req)
+{
+	switch (req->piece) {
+	case MAS_PIECE_STAGED:
+		return MAS_STAGE_MAX;
+	case MAS_PIECE_CACHED:
+		return req->bounce_reason == MXCD_MAS_REASON_APPEND ? MAS_PIECE_MAX :
+								      MAS_CACHED_MAX;
+	default:
+		return MAS_PIECE_MAX;
+	}
+}
+
 /**
  * mas_piece_next - choose the next piece of a transfer
  * @req: the transfer, no piece under way
@@ -47,10 +61,8 @@ bool mas_piece_next(struct mas_req *req)
 			end = req->body_start;
 		if (req->piece == MAS_PIECE_EDGE)
 			end = min(end, round_down(pos, unit) + unit);
-		if (req->piece == MAS_PIECE_STAGED)
-			end = min(end, pos + MAS_STAGE_MAX);
 	}
-	req->piece_len = min_t(u64, end - pos, MAS_PIECE_MAX);
+	req->piece_len = min_t(u64, end - pos, mas_piece_max(req));
 
 	return true;
 }
@@ -77,6 +89,7 @@ static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
 	struct kiocb *iocb = &req->iocb;
 	struct file *filp = req->file->file;
 	struct iov_iter iter;
+	ssize_t ret;
 
 	iocb->ki_filp = filp;
 	iocb->ki_pos = req->pos + req->done;
@@ -89,7 +102,10 @@ static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
 		iocb->ki_flags |= IOCB_NOWAIT;
 
 	mas_piece_iter(req, req->piece_len, &iter);
-	return mas_vfs_iter(req, iocb, &iter);
+	ret = mas_vfs_iter(req, iocb, &iter);
+	wmb(); /* the CPU may have filled holes; drain the write-combining buffers */
+
+	return ret;
 }
 
 static void mas_sync_kiocb(struct mas_req *req, struct kiocb *iocb)
@@ -97,6 +113,7 @@ static void mas_sync_kiocb(struct mas_req *req, struct kiocb *iocb)
 	init_sync_kiocb(iocb, req->file->file);
 	iocb->ki_pos = req->pos + req->done;
 	iocb->ki_flags &= ~(IOCB_DIRECT | IOCB_NOWAIT);
+	iocb->ki_ioprio = req->owner_ioprio;
 	if (mas_is_write(req))
 		iocb->ki_flags |= IOCB_WRITE;
 }
@@ -123,7 +140,10 @@ static ssize_t mas_stage_read(struct mas_req *req, struct kiocb *iocb, struct kv
 	ssize_t ret;
 
 	iov_iter_kvec(&file, ITER_DEST, buf, 1, buf->iov_len);
+	mas_io_leave(req);
 	ret = mas_vfs_iter(req, iocb, &file);
+	if (!mas_io_enter(req))
+		return -ENODEV;
 	if (ret <= 0)
 		return ret;
 
@@ -137,16 +157,23 @@ static ssize_t mas_stage_read(struct mas_req *req, struct kiocb *iocb, struct kv
 static ssize_t mas_stage_write(struct mas_req *req, struct kiocb *iocb, struct kvec *buf)
 {
 	struct iov_iter file, vram;
+	ssize_t ret;
 
 	mas_piece_iter(req, buf->iov_len, &vram);
 	if (copy_from_iter(buf->iov_base, buf->iov_len, &vram) != buf->iov_len)
 		return -EIO;
 
 	iov_iter_kvec(&file, ITER_SOURCE, buf, 1, buf->iov_len);
-	return mas_vfs_iter(req, iocb, &file);
+	mas_io_leave(req);
+	ret = mas_vfs_iter(req, iocb, &file);
+
+	return mas_io_enter(req) ? ret : -ENODEV;
 }
 
-/* Through a buffer of our own. */
+/*
+ * Through a buffer of our own. The file system may take for ever (a network, a
+ * program in user space): it does not keep the GPU.
+ */
 static ssize_t mas_move_staged(struct mas_req *req)
 {
 	struct kvec buf = { .iov_len = req->piece_len };
@@ -177,6 +204,7 @@ static ssize_t mas_read_block(struct mas_req *req, void *buf, loff_t base)
 
 	init_sync_kiocb(&iocb, filp);
 	iocb.ki_pos = base;
+	iocb.ki_ioprio = req->owner_ioprio;
 	iocb.ki_flags &= ~IOCB_NOWAIT;
 	iocb.ki_flags |= IOCB_DIRECT;
 	bvec_set_virt(&bvec, buf, req->file->read_align);

@@ -16,8 +16,9 @@
 /*
  * The block layer merges adjacent bios whatever their pages are, and newer
  * kernels decide by the first page of a request how all of it is mapped for DMA.
- * It never merges bios of different priority, so p2p bios carry a hint that
- * nobody else's have. The caller's class and level stay.
+ * It never merges bios of different priority, so p2p bios carry a hint that has no
+ * meaning and that nobody else has a reason to set. The caller's class and level
+ * stay.
  */
 #define MAS_IOPRIO_HINT	0x155
 
@@ -126,31 +127,17 @@ static int mas_check_mode(struct mas_req *req)
 	return req->file->file->f_mode & mode ? 0 : -EBADF;
 }
 
-static int mas_enter_gpu(struct mas_req *req, struct mxcd_gpu *gpu)
-{
-	if (!mxcd_gpu_tryenter(gpu))
-		return -ENODEV;
-
-	req->gpu = gpu;
-	return 0;
-}
-
 static int mas_resolve_segs(struct mas_req *req, const struct mxcd_mas_req *args)
 {
 	struct mas_segs *segs;
-	int ret;
 
 	segs = mas_segs_create(req->ctx, args);
 	if (IS_ERR(segs))
 		return PTR_ERR(segs);
 	req->segs = segs;
-
-	ret = mas_enter_gpu(req, mas_segs_gpu(segs));
-	if (ret)
-		return ret;
-
+	req->gpu = mas_segs_gpu(segs);
 	req->view = mas_segs_view(segs);
-	return req->view ? 0 : -ENOMEM;
+	return 0;
 }
 
 static int mas_resolve_mem(struct mas_req *req, const struct mxcd_mas_req *args)
@@ -165,8 +152,9 @@ static int mas_resolve_mem(struct mas_req *req, const struct mxcd_mas_req *args)
 	if (args->mem_offset > mem->size || args->length > mem->size - args->mem_offset)
 		return -EINVAL;
 
+	req->gpu = mem->gpu;
 	req->view = &mem->view;
-	return mas_enter_gpu(req, mem->gpu);
+	return 0;
 }
 
 static int mas_resolve_transfer(struct mas_req *req, const struct mxcd_mas_req *args)
@@ -181,7 +169,7 @@ static int mas_resolve_transfer(struct mas_req *req, const struct mxcd_mas_req *
 	return args->nr_segs ? mas_resolve_segs(req, args) : mas_resolve_mem(req, args);
 }
 
-static u16 mas_ioprio(void)
+static void mas_take_ioprio(struct mas_req *req)
 {
 	int prio = get_current_ioprio();
 
@@ -189,13 +177,14 @@ static u16 mas_ioprio(void)
 	if (IOPRIO_PRIO_CLASS(prio) == IOPRIO_CLASS_NONE)
 		prio = IOPRIO_PRIO_VALUE(task_nice_ioclass(current), task_nice_ioprio(current));
 
-	return IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio), IOPRIO_PRIO_LEVEL(prio),
-				      MAS_IOPRIO_HINT);
+	req->owner_ioprio = prio;
+	req->iocb.ki_ioprio = IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio),
+						     IOPRIO_PRIO_LEVEL(prio), MAS_IOPRIO_HINT);
 }
 
 /**
  * mas_req_resolve - find what an I/O operation names
- * @req: a new request; gets references to file and VRAM, and the gate
+ * @req: a new request; gets references to file and VRAM
  * @args: what mas_req_check() let through
  *
  * On failure the references found so far stay in @req.
@@ -208,7 +197,7 @@ int mas_req_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
 	req->pos = args->file_offset;
 	req->mem_offset = args->mem_offset;
 	req->want = args->length;
-	req->iocb.ki_ioprio = mas_ioprio();
+	mas_take_ioprio(req);
 	req->fsize_limit = rlimit(RLIMIT_FSIZE);
 
 	switch (req->op) {

@@ -9,6 +9,9 @@
 
 #include "mas.h"
 
+#define MAS_FEATURES	(MXCD_MAS_FEATURE_SEGS | \
+			 (IS_ENABLED(CONFIG_IO_URING) ? MXCD_MAS_FEATURE_URING : 0))
+
 static u64 mas_gpus(struct mas_ctx *ctx)
 {
 	return mxcd_gpus_enabled() & ctx->gpus;
@@ -54,7 +57,7 @@ int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args)
 
 	args->out_version = MXCD_MAS_VERSION;
 	args->out_granule = MXCD_GRANULE;
-	args->out_features = MXCD_MAS_FEATURE_SEGS;
+	args->out_features = MAS_FEATURES;
 	args->out_gpus = mas_gpus(ctx);
 	args->out_max_queue = MAS_MAX_QUEUE;
 	args->out_max_files = mas_max_files();
@@ -122,18 +125,19 @@ int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args)
 	if (args->flags & ~MXCD_MAS_REQ_FD || args->__reserved)
 		return -EINVAL;
 
-	gpu = mas_gpu_enter(ctx, args->gpu);
-	if (IS_ERR(gpu))
-		return PTR_ERR(gpu);
-
+	/* A file system may take for ever to tell: it does not keep the GPU. */
 	file = mas_query_get_file(ctx, args->file, args->flags & MXCD_MAS_REQ_FD);
-	if (!IS_ERR(file)) {
-		mas_fill_file(file, gpu, args);
-		mas_file_put_sync(file);
-	}
-	mxcd_gpu_leave(gpu);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
 
-	return PTR_ERR_OR_ZERO(file);
+	gpu = mas_gpu_enter(ctx, args->gpu);
+	if (!IS_ERR(gpu)) {
+		mas_fill_file(file, gpu, args);
+		mxcd_gpu_leave(gpu);
+	}
+	mas_file_put_sync(file);
+
+	return PTR_ERR_OR_ZERO(gpu);
 }
 
 static s64 mas_key_gpu(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
@@ -245,7 +249,7 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 	case MXCD_MAS_KEY_VERSION:
 		return MXCD_MAS_VERSION;
 	case MXCD_MAS_KEY_FEATURES:
-		return MXCD_MAS_FEATURE_SEGS;
+		return MAS_FEATURES;
 	case MXCD_MAS_KEY_GPUS:
 		return mas_gpus(ctx);
 	case MXCD_MAS_KEY_GRANULE:

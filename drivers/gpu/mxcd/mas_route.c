@@ -38,6 +38,7 @@ static const char * const mas_reasons[] = {
 	[MXCD_MAS_REASON_SWIOTLB]	= "swiotlb",
 	[MXCD_MAS_REASON_ENCRYPTED]	= "memory encryption",
 	[MXCD_MAS_REASON_FELL_BACK]	= "fell back",
+	[MXCD_MAS_REASON_INTEGRITY]	= "block integrity",
 };
 
 /**
@@ -77,13 +78,13 @@ static int steps_up(struct pci_dev *pdev, struct pci_dev *top)
 	return -1;
 }
 
+/* On the way up to @top, @top itself included? */
 static bool path_redirects(struct pci_dev *pdev, struct pci_dev *top)
 {
-	for (; pdev != top; pdev = pci_upstream_bridge(pdev))
-		if (acs_redirects(pdev))
-			return true;
+	while (pdev != top && !acs_redirects(pdev))
+		pdev = pci_upstream_bridge(pdev);
 
-	return false;
+	return pdev != top || acs_redirects(top);
 }
 
 /*

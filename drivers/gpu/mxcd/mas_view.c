@@ -19,12 +19,15 @@
 #include "mas.h"
 #include "mas_io.h"
 
+/* Extents of one segment list: the block layer counts them in 16 bits. */
+#define MAS_MAX_EXTENTS	U16_MAX
+
 /* bv_len is 32 bits wide; as the extents of handles are cut. */
 #define MAS_BVEC_MAX	SZ_1G
 
 /**
  * struct mas_segs - a segment list, resolved
- * @user: the list as the caller gave it, until @view is made of it
+ * @user: the list as the caller gave it; NULL once @view is made of it
  * @nr: number of segments
  * @mems: handles that are referenced, in order, each run of the same one once
  * @nr_mems: number of them
@@ -79,9 +82,8 @@ void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
 	unsigned int last = mas_view_find(view, offset + len - 1);
 
 	/*
-	 * The block layer keeps the number of segments in 16 bits: no surplus. The
-	 * longest piece has 16384 extents of one granule and the borders of all
-	 * segments of a list.
+	 * The block layer keeps the number of segments in 16 bits: no surplus. A
+	 * handle has at most 16384 extents in the longest piece.
 	 */
 	iov_iter_bvec(iter, dir, view->bvecs + first, last - first + 1, len);
 	iter->iov_offset = offset - view->starts[first];
@@ -204,54 +206,7 @@ static int mas_segs_copy(struct mas_segs *segs, const struct mxcd_mas_req *args)
 			      segs->nr * sizeof(*segs->user)) ? -EFAULT : 0;
 }
 
-/**
- * mas_segs_create - take over a segment list
- * @ctx: the context
- * @args: the request; its list is in the memory of the caller
- *
- * Context: may sleep.
- * Return: the list, ended by mas_segs_put(), with a reference to each handle that
- * it names; or -EINVAL, -ENOENT, -EFAULT or -ENOMEM.
- */
-struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
-{
-	struct mas_segs *segs;
-	int ret;
-
-	if (!args->nr_segs || args->nr_segs > MAS_MAX_SEGS || args->handle || args->mem_offset)
-		return ERR_PTR(-EINVAL);
-
-	segs = kzalloc(sizeof(*segs), GFP_KERNEL_ACCOUNT);
-	if (!segs)
-		return ERR_PTR(-ENOMEM);
-	INIT_WORK(&segs->free_work, mas_segs_free);
-
-	ret = mas_segs_copy(segs, args);
-	if (!ret)
-		ret = mas_segs_resolve(ctx, segs);
-	if (!ret && segs->bytes != args->length)
-		ret = -EINVAL;
-	if (ret) {
-		mas_segs_put(segs);
-		return ERR_PTR(ret);
-	}
-
-	return segs;
-}
-
-/**
- * mas_segs_gpu - the GPU that a segment list is on
- * @segs: the list
- *
- * Context: any.
- * Return: the GPU; the list's handles hold it.
- */
-struct mxcd_gpu *mas_segs_gpu(const struct mas_segs *segs)
-{
-	return segs->mems[0]->gpu;
-}
-
-/* Extents that all segments span. */
+/* Extents that all segments span; 0: too many. */
 static size_t mas_segs_extents(const struct mas_segs *segs)
 {
 	const struct mxcd_mas_seg *seg = segs->user;
@@ -263,6 +218,8 @@ static size_t mas_segs_extents(const struct mas_segs *segs)
 			run++;
 		nr += mas_view_find(&segs->mems[run]->view, seg->offset + seg->length - 1) -
 		      mas_view_find(&segs->mems[run]->view, seg->offset) + 1;
+		if (nr > MAS_MAX_EXTENTS)
+			return 0;
 	}
 
 	return nr;
@@ -305,24 +262,20 @@ static u64 mas_segs_append(struct mas_segs *segs, const struct mxcd_mas_seg *seg
 	return start;
 }
 
-/**
- * mas_segs_view - make one view of all segments
- * @segs: the list; the gate of its GPU is held
- *
- * Context: may sleep.
- * Return: the view, valid as long as @segs, or NULL without memory.
- */
-const struct mas_view *mas_segs_view(struct mas_segs *segs)
+static int mas_segs_build(struct mas_segs *segs)
 {
 	const struct mxcd_mas_seg *seg = segs->user;
 	size_t nr_bvecs = mas_segs_extents(segs);
 	unsigned int i, run = 0;
 	u64 start = 0;
 
+	if (!nr_bvecs)
+		return -EINVAL;
+
 	segs->bvecs = kvmalloc_array(nr_bvecs, sizeof(*segs->bvecs), GFP_KERNEL_ACCOUNT);
 	segs->starts = kvmalloc_array(nr_bvecs, sizeof(*segs->starts), GFP_KERNEL_ACCOUNT);
 	if (!segs->bvecs || !segs->starts)
-		return NULL;
+		return -ENOMEM;
 
 	segs->view.bvecs = segs->bvecs;
 	segs->view.starts = segs->starts;
@@ -334,5 +287,66 @@ const struct mas_view *mas_segs_view(struct mas_segs *segs)
 	kvfree(segs->user);
 	segs->user = NULL;
 
+	return 0;
+}
+
+/**
+ * mas_segs_create - take over a segment list
+ * @ctx: the context
+ * @args: the request; its list is in the memory of the caller
+ *
+ * Context: may sleep.
+ * Return: the list, ended by mas_segs_put(), with a reference to each handle that
+ * it names; or -EINVAL, -ENOENT, -EFAULT or -ENOMEM.
+ */
+struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
+{
+	struct mas_segs *segs;
+	int ret;
+
+	if (!args->nr_segs || args->nr_segs > MAS_MAX_SEGS || args->handle || args->mem_offset)
+		return ERR_PTR(-EINVAL);
+
+	segs = kzalloc(sizeof(*segs), GFP_KERNEL_ACCOUNT);
+	if (!segs)
+		return ERR_PTR(-ENOMEM);
+	INIT_WORK(&segs->free_work, mas_segs_free);
+
+	ret = mas_segs_copy(segs, args);
+	if (!ret)
+		ret = mas_segs_resolve(ctx, segs);
+	if (!ret && segs->bytes != args->length)
+		ret = -EINVAL;
+	if (!ret)
+		ret = mas_segs_build(segs);
+	if (ret) {
+		mas_segs_put(segs);
+		return ERR_PTR(ret);
+	}
+
+	return segs;
+}
+
+/**
+ * mas_segs_gpu - the GPU that a segment list is on
+ * @segs: the list
+ *
+ * Context: any.
+ * Return: the GPU; the list's handles hold it.
+ */
+struct mxcd_gpu *mas_segs_gpu(const struct mas_segs *segs)
+{
+	return segs->mems[0]->gpu;
+}
+
+/**
+ * mas_segs_view - the VRAM that a segment list names
+ * @segs: the list
+ *
+ * Context: any.
+ * Return: one view of all segments, valid as long as @segs.
+ */
+const struct mas_view *mas_segs_view(const struct mas_segs *segs)
+{
 	return &segs->view;
 }

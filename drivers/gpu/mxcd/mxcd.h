@@ -10,8 +10,7 @@
  *
  * mas_ctx::lock is taken with interrupts off; inside it, only the locks of wait
  * queues and of eventfds are. No mutex is taken on the I/O path. Removing a file
- * from sysfs waits for its readers: none of them takes a lock of ours (one takes
- * the device lock of a storage controller, under which nothing of ours waits).
+ * from sysfs waits for its readers: none of them waits for a lock.
  */
 #ifndef _MXCD_H
 #define _MXCD_H
@@ -123,5 +122,6 @@ int mxcd_layout_init(void);
 void mxcd_layout_exit(void);
 int mxcd_layout_add(struct mxcd_gpu *gpu);
 void mxcd_layout_del(struct mxcd_gpu *gpu);
+void mxcd_layout_changed(void);
 
 #endif /* _MXCD_H */

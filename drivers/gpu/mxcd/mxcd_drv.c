@@ -2,8 +2,8 @@
 /*
  * Module, parameters, PCI bind and unbind, and the table of GPUs.
  *
- * A GPU is published in mxcd_gpus[] once all of it works and is taken out first
- * when it is unbound. Whoever uses its VRAM in between goes through
+ * A GPU is published in mxcd_gpus[] once all of it works and is taken out when
+ * nothing of it works any more. Whoever uses its VRAM in between goes through
  * mxcd_gpu_enter() or holds a memory handle and the gate. The gate decides: once
  * it is killed nothing new starts, and unbind waits for what had started.
  */
@@ -192,7 +192,7 @@ u64 mxcd_gpus_enabled(void)
 	rcu_read_lock();
 	for (i = 0; i < MXCD_MAX_GPUS; i++) {
 		gpu = rcu_dereference(mxcd_gpus[i]);
-		if (gpu && gpu->vram.size)
+		if (gpu && gpu->vram.size && !percpu_ref_is_dying(&gpu->gate))
 			set |= BIT_ULL(i);
 	}
 	rcu_read_unlock();
@@ -294,6 +294,7 @@ static int mxcd_publish(struct mxcd_gpu *gpu)
 	set_bit(gpu->index, mxcd_gpus_seen);
 	rcu_assign_pointer(mxcd_gpus[gpu->index], gpu);
 	mas_route_invalidate();
+	mxcd_layout_changed();
 
 	return 0;
 }
@@ -350,12 +351,18 @@ static void mxcd_remove(struct pci_dev *pdev)
 	/* sysfs first: its files read what is taken down below. */
 	mutex_lock(&mxcd_gpus_lock);
 	mxcd_layout_del(gpu);
+	mutex_unlock(&mxcd_gpus_lock);
+
+	mxcd_gpu_disable(gpu);
+
+	/* Only now may another GPU have the index: verdicts are kept by it. */
+	mutex_lock(&mxcd_gpus_lock);
 	RCU_INIT_POINTER(mxcd_gpus[gpu->index], NULL);
 	mutex_unlock(&mxcd_gpus_lock);
 	synchronize_rcu();
 	mas_route_invalidate();
+	mxcd_layout_changed();
 
-	mxcd_gpu_disable(gpu);
 	pci_release_region(pdev, gpu->chip->bar);
 	pci_disable_device(pdev);
 	mxcd_gpu_put(gpu);
@@ -410,6 +417,7 @@ static void __exit mxcd_exit(void)
 	pci_unregister_driver(&mxcd_driver);
 	mas_dev_exit();
 	mxcd_layout_exit();
+	mas_ctx_wait_all();
 	destroy_workqueue(mas_wq);
 
 	/*

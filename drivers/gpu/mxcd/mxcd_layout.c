@@ -186,10 +186,16 @@ static void mxcd_node_destroy(struct mxcd_node *node)
 	kobject_put(&node->kobj);
 }
 
-/* Tell readers that poll mas_state and daemons that listen to uevents. */
-static void mxcd_layout_changed(struct kobject *kobj)
+/**
+ * mxcd_layout_changed - tell those who poll layout/properties or hear uevents
+ *
+ * To be called when what they will read then is true.
+ *
+ * Context: may sleep.
+ */
+void mxcd_layout_changed(void)
 {
-	sysfs_notify(kobj, NULL, "mas_state");
+	sysfs_notify(mxcd_layout, NULL, "properties");
 	kobject_uevent(&mxcd_dev->kobj, KOBJ_CHANGE);
 }
 
@@ -203,22 +209,15 @@ static void mxcd_layout_changed(struct kobject *kobj)
 int mxcd_layout_add(struct mxcd_gpu *gpu)
 {
 	struct mxcd_node *node;
-	int ret;
 
 	node = mxcd_node_create(mxcd_num_cpu_nodes + gpu->index,
 				dev_to_node(&gpu->pdev->dev), gpu);
 	if (IS_ERR(node))
 		return PTR_ERR(node);
 
-	ret = mxcd_links_add(node);
-	if (ret) {
-		mxcd_node_destroy(node);
-		return ret;
-	}
-
+	mxcd_links_add(node);
 	gpu->node = node;
 	atomic_inc(&mxcd_num_gpu_nodes);
-	mxcd_layout_changed(&node->kobj);
 	return 0;
 }
 
@@ -234,7 +233,6 @@ void mxcd_layout_del(struct mxcd_gpu *gpu)
 	mxcd_node_destroy(gpu->node);
 	gpu->node = NULL;
 	atomic_dec(&mxcd_num_gpu_nodes);
-	kobject_uevent(&mxcd_dev->kobj, KOBJ_CHANGE);
 }
 
 static void mxcd_del_cpu_nodes(void)

@@ -29,7 +29,7 @@ struct mxcd_node {
 /* mxcd_links.c */
 int mxcd_links_init(void);
 void mxcd_links_exit(void);
-int mxcd_links_add(struct mxcd_node *node);
+void mxcd_links_add(struct mxcd_node *node);
 void mxcd_links_del(struct mxcd_node *node);
 
 #endif /* _MXCD_LAYOUT_H */

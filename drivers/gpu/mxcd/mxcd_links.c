@@ -47,12 +47,13 @@ static ssize_t driver_show(struct kobject *kobj, struct kobj_attribute *attr, ch
 {
 	struct device *dev = &to_link(kobj)->storage->dev;
 	ssize_t len;
-	int ret;
 
-	/* The driver's name goes with its module. */
-	ret = device_lock_interruptible(dev);
-	if (ret)
-		return ret;
+	/*
+	 * The driver's name goes with its module. Do not wait for a driver that is
+	 * busy with the device: whoever removes this file would wait too.
+	 */
+	if (!device_trylock(dev))
+		return -EAGAIN;
 	len = sysfs_emit(buf, "%s\n", dev->driver ? dev->driver->name : "none");
 	device_unlock(dev);
 
@@ -173,36 +174,46 @@ static struct mxcd_link *link_find(struct mxcd_node *node, struct pci_dev *stora
 	return NULL;
 }
 
-/* Mark and sweep: one directory for each storage controller on the bus. */
-static int links_sync(struct mxcd_node *node)
+static void links_mark(struct mxcd_node *node)
 {
-	struct mxcd_link *link, *next;
+	struct mxcd_link *link;
 	struct pci_dev *pdev = NULL;
-	int err, ret = 0;
-
-	lockdep_assert_held(&mxcd_links_lock);
 
 	list_for_each_entry(link, &node->links, node)
 		link->seen = false;
 
 	for_each_pci_dev(pdev) {
-		if (!is_storage(pdev))
-			continue;
 		link = link_find(node, pdev);
-		if (link) {
+		if (link)
 			link->seen = true;
-			continue;
-		}
-		err = link_create(node, pdev);
-		if (err)
-			ret = err;
 	}
+}
+
+static void links_sweep(struct mxcd_node *node)
+{
+	struct mxcd_link *link, *next;
 
 	list_for_each_entry_safe(link, next, &node->links, node)
 		if (!link->seen)
 			link_destroy(link);
+}
 
-	return ret;
+/*
+ * One directory for each storage controller on the bus. Those that are gone go
+ * first: a controller that came back has the same name.
+ */
+static void links_sync(struct mxcd_node *node)
+{
+	struct pci_dev *pdev = NULL;
+
+	lockdep_assert_held(&mxcd_links_lock);
+
+	links_mark(node);
+	links_sweep(node);
+	for_each_pci_dev(pdev)
+		if (is_storage(pdev) && !link_find(node, pdev) && link_create(node, pdev))
+			pci_warn(node->gpu->pdev, "no storage_links for %s: out of memory\n",
+				 pci_name(pdev));
 }
 
 static void links_sync_all(struct work_struct *work)
@@ -211,9 +222,7 @@ static void links_sync_all(struct work_struct *work)
 
 	mutex_lock(&mxcd_links_lock);
 	list_for_each_entry(node, &mxcd_link_nodes, all)
-		if (links_sync(node))
-			pr_warn_ratelimited("mxcd: storage_links of GPU %d is incomplete\n",
-					    node->gpu->index);
+		links_sync(node);
 	mutex_unlock(&mxcd_links_lock);
 }
 
@@ -269,25 +278,22 @@ void mxcd_links_exit(void)
  * mxcd_links_add - make storage_links of a GPU
  * @node: the GPU's directory
  *
+ * Without memory it is incomplete, and the log says so: not a reason not to bind.
+ *
  * Context: may sleep.
- * Return: 0 or a negative errno, then nothing is left behind.
  */
-int mxcd_links_add(struct mxcd_node *node)
+void mxcd_links_add(struct mxcd_node *node)
 {
-	int ret;
-
 	node->links_dir = kobject_create_and_add("storage_links", &node->kobj);
-	if (!node->links_dir)
-		return -ENOMEM;
+	if (!node->links_dir) {
+		pci_warn(node->gpu->pdev, "no storage_links: out of memory\n");
+		return;
+	}
 
 	mutex_lock(&mxcd_links_lock);
 	list_add_tail(&node->all, &mxcd_link_nodes);
-	ret = links_sync(node);
+	links_sync(node);
 	mutex_unlock(&mxcd_links_lock);
-
-	if (ret)
-		mxcd_links_del(node);
-	return ret;
 }
 
 /**
@@ -299,6 +305,9 @@ int mxcd_links_add(struct mxcd_node *node)
 void mxcd_links_del(struct mxcd_node *node)
 {
 	struct mxcd_link *link, *next;
+
+	if (!node->links_dir)
+		return;
 
 	mutex_lock(&mxcd_links_lock);
 	list_del(&node->all);

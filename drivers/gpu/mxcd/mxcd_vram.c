@@ -297,12 +297,13 @@ void mxcd_vram_del(struct mxcd_gpu *gpu)
 
 /*
  * Take one extent of @want bytes or, where space is fragmented, a smaller one:
- * half, a quarter, down to one granule.
+ * half, a quarter, down to one granule. No larger one than @got, the last that was
+ * taken: what was not to be had then need not be looked for again.
  */
 static phys_addr_t mxcd_vram_take(struct gen_pool *pool, u64 want, u64 *got)
 {
 	unsigned long addr;
-	u64 size = min_t(u64, want, MXCD_EXTENT_MAX);
+	u64 size = min(want, *got);
 
 	for (;;) {
 		addr = gen_pool_alloc(pool, size);
@@ -366,9 +367,9 @@ int mxcd_vram_alloc(struct mxcd_gpu *gpu, u64 size, struct bio_vec **bvecs,
 {
 	unsigned int nr = 0, max = 0;
 	struct bio_vec *vec = NULL;
+	u64 got = MXCD_EXTENT_MAX;
 	phys_addr_t addr;
 	int ret = 0;
-	u64 got;
 
 	/* Spare the search that a request beyond all free space would take. */
 	if (size > gen_pool_avail(gpu->vram.pool))
@@ -459,6 +460,7 @@ int mxcd_vram_clear(const struct bio_vec *bvecs, unsigned int nr_bvecs)
  */
 void mxcd_vram_flush(struct mxcd_gpu *gpu)
 {
+	mb(); /* a read of write-combining memory may be done ahead of time */
 	(void)readl((void __iomem __force *)gpu->vram.va);
 }
 

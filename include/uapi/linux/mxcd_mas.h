@@ -154,9 +154,11 @@ enum mxcd_mas_key {
 /**
  * enum mxcd_mas_feature - what this kernel can do beyond the base
  * @MXCD_MAS_FEATURE_SEGS: requests with a segment list are served
+ * @MXCD_MAS_FEATURE_URING: requests are taken from io_uring
  */
 enum mxcd_mas_feature {
 	MXCD_MAS_FEATURE_SEGS	= 1 << 0,
+	MXCD_MAS_FEATURE_URING	= 1 << 1,
 };
 
 /**
@@ -282,6 +284,7 @@ enum mxcd_mas_route {
  * @MXCD_MAS_REASON_SWIOTLB: the kernel bounces all DMA of the controller
  * @MXCD_MAS_REASON_ENCRYPTED: memory of this machine is encrypted
  * @MXCD_MAS_REASON_FELL_BACK: the file system gave up direct I/O by itself
+ * @MXCD_MAS_REASON_INTEGRITY: the kernel makes and checks block integrity data
  */
 enum mxcd_mas_reason {
 	MXCD_MAS_REASON_NONE		= 0,
@@ -299,6 +302,7 @@ enum mxcd_mas_reason {
 	MXCD_MAS_REASON_SWIOTLB		= 12,
 	MXCD_MAS_REASON_ENCRYPTED	= 13,
 	MXCD_MAS_REASON_FELL_BACK	= 14,
+	MXCD_MAS_REASON_INTEGRITY	= 15,
 };
 
 /**
@@ -512,6 +516,23 @@ struct mxcd_mas_transfer {
 	__aligned_u64 timeout_ns;
 	__u32 out_submitted;
 	__u32 out_completed;
+};
+
+/**
+ * struct mxcd_mas_uring - the command of an IORING_OP_URING_CMD
+ * @req: address of a &struct mxcd_mas_req
+ * @comp: address of a &struct mxcd_mas_comp to fill in, or 0
+ *
+ * Lies in the 16 bytes of the SQE's command; cmd_op is %MXCD_MAS_TRANSFER. The
+ * request is copied when the SQE is issued. The result of the CQE is that of the
+ * request, at most 2^31 - 1; @comp has all of it, before the CQE is posted.
+ * %MXCD_MAS_REQ_LINK and %MXCD_MAS_REQ_DRAIN are refused with -EINVAL: rings have
+ * flags of their own for that. -ENOTTY: another cmd_op. Rings with
+ * IORING_SETUP_IOPOLL are not served.
+ */
+struct mxcd_mas_uring {
+	__aligned_u64 req;
+	__aligned_u64 comp;
 };
 
 /**

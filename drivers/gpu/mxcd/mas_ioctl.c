@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The ioctls: one table, one way to take a structure and to give it back.
+ *
+ * What an ioctl makes is not in use before the caller has been told of it: if
+ * that fails, it is undone, and nobody can have got hold of it meanwhile.
+ */
+#include <linux/fs.h>
+#include <linux/nospec.h>
+#include <linux/uaccess.h>
+
+#include "mas.h"
+
+/* One call: its arguments, and what it has made. */
+struct mas_call {
+	union {
+		struct mxcd_mas_query query;
+		struct mxcd_mas_query_gpu query_gpu;
+		struct mxcd_mas_query_file query_file;
+		struct mxcd_mas_alloc alloc;
+		struct mxcd_mas_free free;
+		struct mxcd_mas_register reg;
+		struct mxcd_mas_unregister unreg;
+		struct mxcd_mas_transfer transfer;
+		struct mxcd_mas_eventfd eventfd;
+	};
+	unsigned int how;	/* MAS_IO_* flags, by the file's */
+	struct mas_mem *mem;
+	struct mas_file *file;
+};
+
+struct mas_ioctl {
+	int (*fn)(struct mas_ctx *ctx, struct mas_call *call);
+	void (*end)(struct mas_ctx *ctx, struct mas_call *call, bool told);
+	unsigned int size;	/* of the structure, as this kernel knows it */
+	unsigned int min_size;	/* of its first version */
+};
+
+static int mas_ioctl_query(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_query(ctx, &call->query);
+}
+
+static int mas_ioctl_query_gpu(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_query_gpu(ctx, &call->query_gpu);
+}
+
+static int mas_ioctl_query_file(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_query_file(ctx, &call->query_file);
+}
+
+static int mas_ioctl_alloc(struct mas_ctx *ctx, struct mas_call *call)
+{
+	call->mem = mas_mem_alloc(ctx, &call->alloc);
+
+	return PTR_ERR_OR_ZERO(call->mem);
+}
+
+static void mas_end_alloc(struct mas_ctx *ctx, struct mas_call *call, bool told)
+{
+	if (told)
+		mas_mem_commit(ctx, call->alloc.handle, call->mem);
+	else
+		mas_mem_abort(ctx, call->alloc.handle, call->mem);
+}
+
+static int mas_ioctl_free(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_mem_free(ctx, call->free.handle);
+}
+
+static int mas_ioctl_register(struct mas_ctx *ctx, struct mas_call *call)
+{
+	if (call->reg.flags)
+		return -EINVAL;
+
+	call->file = mas_file_register(ctx, call->reg.fd, &call->reg.file);
+	return PTR_ERR_OR_ZERO(call->file);
+}
+
+static void mas_end_register(struct mas_ctx *ctx, struct mas_call *call, bool told)
+{
+	if (told)
+		mas_file_commit(ctx, call->reg.file, call->file);
+	else
+		mas_file_abort(ctx, call->reg.file, call->file);
+}
+
+static int mas_ioctl_unregister(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_file_unregister(ctx, call->unreg.file);
+}
+
+static int mas_check_transfer(const struct mxcd_mas_transfer *args)
+{
+	if (args->flags || !args->nr || args->min_nr > args->nr)
+		return -EINVAL;
+	if (args->min_nr && !args->comps)
+		return -EINVAL;
+
+	return 0;
+}
+
+static int mas_ioctl_transfer(struct mas_ctx *ctx, struct mas_call *call)
+{
+	struct mxcd_mas_transfer *args = &call->transfer;
+	struct mxcd_mas_comp __user *comps = u64_to_user_ptr(args->comps);
+	unsigned int how = call->how;
+	struct mas_batch batch;
+	long nr;
+	int ret;
+
+	ret = mas_check_transfer(args);
+	if (ret)
+		return ret;
+
+	/* Who waits for a single request can as well do its work. */
+	if (args->nr == 1 && args->min_nr == 1 && !args->timeout_ns && !how)
+		how = MAS_IO_INLINE;
+
+	mas_batch_init(&batch);
+	nr = mas_submit_user(ctx, u64_to_user_ptr(args->reqs), comps, args->nr,
+			     comps ? &batch : NULL, how);
+	if (nr < 0)
+		return nr;
+
+	args->out_submitted = nr;
+	args->out_completed = 0;
+	if (!comps)
+		return 0;
+
+	mas_batch_wait(ctx, &batch, min_t(unsigned int, args->min_nr, nr), args->timeout_ns);
+	args->out_completed = mas_batch_collect(ctx, &batch, comps, nr);
+	return 0;
+}
+
+static int mas_ioctl_eventfd(struct mas_ctx *ctx, struct mas_call *call)
+{
+	if (call->eventfd.flags || call->eventfd.__reserved)
+		return -EINVAL;
+
+	return mas_ctx_set_eventfd(ctx, call->eventfd.fd);
+}
+
+/* min_size never changes, whatever is added to a structure behind it. */
+static const struct mas_ioctl mas_ioctls[] = {
+	[_IOC_NR(MXCD_MAS_QUERY)] = {
+		.fn		= mas_ioctl_query,
+		.size		= sizeof(struct mxcd_mas_query),
+		.min_size	= offsetofend(struct mxcd_mas_query, out_max_files),
+	},
+	[_IOC_NR(MXCD_MAS_QUERY_GPU)] = {
+		.fn		= mas_ioctl_query_gpu,
+		.size		= sizeof(struct mxcd_mas_query_gpu),
+		.min_size	= offsetofend(struct mxcd_mas_query_gpu, out_device),
+	},
+	[_IOC_NR(MXCD_MAS_QUERY_FILE)] = {
+		.fn		= mas_ioctl_query_file,
+		.size		= sizeof(struct mxcd_mas_query_file),
+		.min_size	= offsetofend(struct mxcd_mas_query_file, __reserved),
+	},
+	[_IOC_NR(MXCD_MAS_ALLOC)] = {
+		.fn		= mas_ioctl_alloc,
+		.end		= mas_end_alloc,
+		.size		= sizeof(struct mxcd_mas_alloc),
+		.min_size	= offsetofend(struct mxcd_mas_alloc, __reserved),
+	},
+	[_IOC_NR(MXCD_MAS_FREE)] = {
+		.fn		= mas_ioctl_free,
+		.size		= sizeof(struct mxcd_mas_free),
+		.min_size	= offsetofend(struct mxcd_mas_free, handle),
+	},
+	[_IOC_NR(MXCD_MAS_REGISTER)] = {
+		.fn		= mas_ioctl_register,
+		.end		= mas_end_register,
+		.size		= sizeof(struct mxcd_mas_register),
+		.min_size	= offsetofend(struct mxcd_mas_register, file),
+	},
+	[_IOC_NR(MXCD_MAS_UNREGISTER)] = {
+		.fn		= mas_ioctl_unregister,
+		.size		= sizeof(struct mxcd_mas_unregister),
+		.min_size	= offsetofend(struct mxcd_mas_unregister, file),
+	},
+	[_IOC_NR(MXCD_MAS_TRANSFER)] = {
+		.fn		= mas_ioctl_transfer,
+		.size		= sizeof(struct mxcd_mas_transfer),
+		.min_size	= offsetofend(struct mxcd_mas_transfer, out_completed),
+	},
+	[_IOC_NR(MXCD_MAS_EVENTFD)] = {
+		.fn		= mas_ioctl_eventfd,
+		.size		= sizeof(struct mxcd_mas_eventfd),
+		.min_size	= offsetofend(struct mxcd_mas_eventfd, __reserved),
+	},
+};
+
+static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)
+{
+	unsigned int nr = _IOC_NR(cmd);
+
+	if (nr >= ARRAY_SIZE(mas_ioctls) || cmd != _IO(MXCD_MAS_IOC_TYPE, nr))
+		return NULL;
+
+	return &mas_ioctls[array_index_nospec(nr, ARRAY_SIZE(mas_ioctls))];
+}
+
+static int mas_ioctl_run(struct mas_ctx *ctx, const struct mas_ioctl *ioctl,
+			 struct mas_call *call, void __user *user, u32 size)
+{
+	int ret;
+
+	ret = copy_struct_from_user(call, ioctl->size, user, size);
+	if (!ret)
+		ret = ioctl->fn(ctx, call);
+	if (ret)
+		return ret;
+
+	if (copy_to_user(user, call, min(size, ioctl->size)))
+		ret = -EFAULT;
+	if (ioctl->end)
+		ioctl->end(ctx, call, !ret);
+
+	return ret;
+}
+
+/**
+ * mas_ioctl - file operation
+ * @filp: the file
+ * @cmd: number
+ * @arg: address of the structure, at least 32 bits of size
+ *
+ * Context: may sleep.
+ * Return: 0 or an errno as documented with each ioctl.
+ */
+long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	const struct mas_ioctl *ioctl = mas_find_ioctl(cmd);
+	struct mas_call call = { .how = mas_submit_flags(filp) };
+	void __user *user = (void __user *)arg;
+	u32 size;
+
+	if (!ioctl)
+		return -ENOTTY;
+	if (get_user(size, (u32 __user *)user))
+		return -EFAULT;
+	if (size < ioctl->min_size)
+		return -EINVAL;
+	if (size > PAGE_SIZE)
+		return -E2BIG;
+
+	return mas_ioctl_run(filp->private_data, ioctl, &call, user, size);
+}

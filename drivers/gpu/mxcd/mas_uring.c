@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * io_uring: the same request as a uring_cmd.
+ *
+ * The request is copied when it is issued. It is tried without sleeping first;
+ * what cannot be done so goes on in the work items of the context, so that the
+ * ring is never held up. It completes in task work of the submitter: interrupt
+ * context must not touch the ring, and the completion may have to be copied to
+ * the submitter's memory.
+ */
+#include <linux/io_uring/cmd.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+
+#include "mas.h"
+#include "mas_io.h"
+
+/* In the command, while it is under way. */
+struct mas_uring_pdu {
+	struct mas_req *req;
+	struct mxcd_mas_comp __user *comp;
+};
+
+static struct mas_uring_pdu *mas_uring_pdu(struct io_uring_cmd *cmd)
+{
+	return io_uring_cmd_to_pdu(cmd, struct mas_uring_pdu);
+}
+
+/* The result of the request, as far as a completion of the ring can hold it. */
+static s32 mas_uring_deliver(struct io_uring_cmd *cmd)
+{
+	struct mas_uring_pdu *pdu = mas_uring_pdu(cmd);
+	s64 result = pdu->req->result;
+
+	/* A task that is exiting has its work done by a kernel thread. */
+	if (current->flags & (PF_EXITING | PF_KTHREAD))
+		pdu->comp = NULL;
+	if (mas_ctx_deliver_one(pdu->req, pdu->comp))
+		return -EFAULT;
+
+	return min_t(s64, result, INT_MAX);
+}
+
+static void mas_uring_done(struct io_tw_req tw_req, io_tw_token_t tw)
+{
+	struct io_uring_cmd *cmd = io_uring_cmd_from_tw(tw_req);
+
+	io_uring_cmd_done(cmd, mas_uring_deliver(cmd), IO_URING_CMD_TASK_WORK_ISSUE_FLAGS);
+}
+
+/**
+ * mas_uring_complete - a request of a ring has its result
+ * @req: the request; not to be touched afterwards
+ *
+ * Context: any, hard interrupts too.
+ */
+void mas_uring_complete(struct mas_req *req)
+{
+	struct io_uring_cmd *cmd = req->cmd;
+
+	mas_uring_pdu(cmd)->req = req;
+	io_uring_cmd_complete_in_task(cmd, mas_uring_done);
+}
+
+static int mas_uring_read(struct io_uring_cmd *cmd, struct mxcd_mas_req *args)
+{
+	const struct mxcd_mas_uring *sqe = io_uring_sqe_cmd(cmd->sqe, struct mxcd_mas_uring);
+	u64 req = READ_ONCE(sqe->req);
+	u64 comp = READ_ONCE(sqe->comp);
+
+	if (copy_from_user(args, u64_to_user_ptr(req), sizeof(*args)))
+		return -EFAULT;
+	/* Rings have links and drains of their own. */
+	if (args->flags & (MXCD_MAS_REQ_LINK | MXCD_MAS_REQ_DRAIN))
+		return -EINVAL;
+
+	mas_uring_pdu(cmd)->comp = u64_to_user_ptr(comp);
+	return 0;
+}
+
+/**
+ * mas_uring_issue - issue a uring_cmd
+ * @ctx: the context
+ * @cmd: the command
+ * @issue_flags: of io_uring
+ *
+ * Context: the submitter's, or a worker of its ring.
+ * Return: -EIOCBQUEUED, or a negative errno when the request was not taken;
+ * -EAGAIN makes io_uring try again where it may wait.
+ */
+int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,
+		    unsigned int issue_flags)
+{
+	bool nonblock = issue_flags & IO_URING_F_NONBLOCK;
+	struct mas_submit submit;
+	struct mxcd_mas_req args;
+	int ret;
+
+	if (issue_flags & IO_URING_F_CANCEL)
+		return mas_ctx_cancel_cmd(ctx, cmd);
+	if (cmd->cmd_op != MXCD_MAS_TRANSFER)
+		return -ENOTTY;
+
+	ret = mas_uring_read(cmd, &args);
+	if (ret)
+		return ret;
+
+	mas_submit_begin(&submit, ctx, NULL,
+			 MAS_IO_NONBLOCK | (nonblock ? MAS_IO_QUEUE_NOWAIT : 0));
+	submit.cmd = cmd;
+	ret = mas_submit_one(&submit, &args);
+	if (ret)
+		return ret;
+
+	mas_submit_end(&submit, false);
+
+	/* Here the task work that ends the command cannot run before this returns. */
+	if (nonblock)
+		io_uring_cmd_mark_cancelable(cmd, issue_flags);
+	return -EIOCBQUEUED;
+}
