@@ -192,7 +192,7 @@ static void nothing(int sig)
 {
 }
 
-TEST_F(queue, signal_ends_the_wait_and_loses_nothing)
+TEST_F(queue, signals_during_a_batch_lose_nothing)
 {
 	struct itimerval often = {
 		.it_value = { .tv_usec = 300 }, .it_interval = { .tv_usec = 300 },
