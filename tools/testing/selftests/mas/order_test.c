@@ -241,25 +241,70 @@ TEST_F(order, eventfd_counts_what_read_can_collect)
 }
 
 /* Results that move from a batch to the queue are announced there. */
-TEST_F(order, results_nobody_could_be_given_raise_the_eventfd)
+TEST_F(order, results_not_waited_for_raise_the_eventfd)
 {
 	struct mxcd_mas_eventfd event = { .size = sizeof(event) };
-	struct mxcd_mas_req req = rw(self, MXCD_MAS_OP_READ, 0, LEN, 0, 0);
-	struct mxcd_mas_transfer arg = {
-		.size = sizeof(arg), .reqs = mas_ptr(&req), .comps = 4096, .nr = 1,
-		.min_nr = 1,
-	};
+	struct mxcd_mas_req req = rw(self, MXCD_MAS_OP_WRITE, 0, SPAN / 2, 0,
+				     MXCD_MAS_REQ_BOUNCE);
 	struct mxcd_mas_comp comp;
+	struct mxcd_mas_transfer arg = {
+		.size = sizeof(arg), .reqs = mas_ptr(&req), .comps = mas_ptr(&comp),
+		.nr = 1,
+	};
+	struct pollfd pfd;
 	__u64 n = 0;
 
-	event.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	event.fd = eventfd(0, EFD_CLOEXEC);
 	ASSERT_LE(0, event.fd);
 	ASSERT_EQ(0, mas_ioctl(self->fd, MXCD_MAS_EVENTFD, &event));
-	EXPECT_EQ(-EFAULT, mas_ioctl(self->fd, MXCD_MAS_TRANSFER, &arg));
+	ASSERT_EQ(0, mas_ioctl(self->fd, MXCD_MAS_TRANSFER, &arg));
+	EXPECT_EQ(1, arg.out_submitted);
+	if (arg.out_completed)
+		return;
+	EXPECT_EQ(-EINPROGRESS, comp.result);
+	pfd = (struct pollfd){ .fd = event.fd, .events = POLLIN };
+	ASSERT_EQ(1, poll(&pfd, 1, MAS_PATIENCE_MS));
 	EXPECT_EQ(8, read(event.fd, &n, 8));
 	EXPECT_EQ(1, n);
 	ASSERT_EQ(32, read(self->fd, &comp, sizeof(comp)));
-	EXPECT_EQ(LEN, comp.result);
+	EXPECT_EQ(SPAN / 2, comp.result);
+}
+
+/* What cannot be told is not done. */
+TEST_F(order, results_without_a_place_are_EFAULT_before_anything_is_done)
+{
+	struct mxcd_mas_req reqs[2] = {
+		rw(self, MXCD_MAS_OP_WRITE, 0, LEN, 0, 0),
+		rw(self, MXCD_MAS_OP_WRITE, LEN, LEN, 0, 0),
+	};
+	struct mxcd_mas_transfer arg = {
+		.size = sizeof(arg), .reqs = mas_ptr(reqs), .comps = 4096, .nr = 2,
+		.min_nr = 2,
+	};
+	struct mxcd_mas_comp *comps;
+	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
+	char *pages, byte;
+
+	mas_fill(self->vram, LEN, 9);
+	EXPECT_EQ(-EFAULT, mas_ioctl(self->fd, MXCD_MAS_TRANSFER, &arg));
+	EXPECT_EQ(0, poll(&pfd, 1, 100));
+	ASSERT_EQ(1, pread(mas_reopen(self->target, O_RDONLY), &byte, 1, 1));
+	EXPECT_EQ(0, byte);
+	/* Room for one of two: one is done. */
+	pages = mmap(NULL, 2 * MAS_PAGE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_EQ(0, munmap(pages + MAS_PAGE, MAS_PAGE));
+	comps = (void *)(pages + MAS_PAGE - sizeof(*comps));
+	arg.comps = mas_ptr(comps);
+	EXPECT_EQ(0, mas_ioctl(self->fd, MXCD_MAS_TRANSFER, &arg));
+	EXPECT_EQ(1, arg.out_submitted);
+	EXPECT_EQ(1, arg.out_completed);
+	EXPECT_EQ(LEN, comps->result);
+	/* A chain that is cut there is cancelled: its order could not be kept. */
+	reqs[0].flags = MXCD_MAS_REQ_LINK;
+	EXPECT_EQ(0, mas_ioctl(self->fd, MXCD_MAS_TRANSFER, &arg));
+	EXPECT_EQ(1, arg.out_submitted);
+	EXPECT_EQ(-ECANCELED, comps->result);
 }
 
 static __u32 events_of(int notify)

@@ -131,6 +131,39 @@ unload_is_refused_while_a_context_is_open()
 	some_io
 }
 
+zeros() # BYTES
+{
+	head -c "$1" /dev/zero
+}
+
+# A request by write(): REGISTER descriptor 4 as file 1, then FSYNC file 1.
+register_and_fsync()
+{
+	{
+		printf '\6\0' && zeros 6 && printf '\1\0\0\0' && zeros 48 && printf '\4\0\0\0'
+		printf '\10\0' && zeros 6 && printf '\1\0\0\0' && zeros 52
+	} | dd bs=128 iflag=fullblock status=none >&3
+}
+
+# The context is closed, and what it has asked of a slow disk is still under way.
+unload_waits_for_what_closed_contexts_have_in_flight()
+{
+	local start=$SECONDS disk=mas_reload
+
+	modprobe dm-delay
+	dmsetup create $disk --table "0 65536 delay $MAS_NVME512 0 3000" || return
+	dmsetup mknodes $disk
+	exec 4<>/dev/mapper/$disk 3<>/dev/mxcd_mas
+	printf x >&4
+	register_and_fsync || return
+	exec 3>&- 4>&-
+	rmmod mxcd || return
+	note "unloaded after $((SECONDS - start)) s"
+	((SECONDS - start >= 2)) || return
+	dmsetup remove --retry $disk
+	mas_load && mas_ready
+}
+
 log=$(mktemp) traces_before=$(mktemp)
 trap 'rm -f "$log" "$traces_before"' EXIT
 
@@ -151,6 +184,8 @@ check "memory is back after that" memory_is_back
 mas_ready
 check "GPUs unbind under an open context" unbind_with_an_open_context
 check "the driver stays while a context is open" unload_is_refused_while_a_context_is_open
+check "unloading waits for what closed contexts have in flight" \
+	unload_waits_for_what_closed_contexts_have_in_flight
 check "the driver unloads in the end" rmmod mxcd
 check "the driver loads and binds again" mas_ready
 tap_end

@@ -221,4 +221,31 @@ TEST_F(segs, longest_list_is_served_and_a_longer_one_is_EINVAL)
 	EXPECT_EQ(-EINVAL, mas_by_ioctl(self->fd, &self->req).result);
 }
 
+/* Few segments may still name more extents than one request can have. */
+TEST_F(segs, too_many_extents_are_EINVAL)
+{
+	struct mxcd_mas_alloc hole[64], big;
+	__u32 i;
+
+	/* Every other granule of VRAM is free then: a handle of many extents. */
+	for (i = 0; i < 64; i++)
+		ASSERT_EQ(0, mas_alloc(self->fd, self->gpu, 65536, &hole[i]));
+	ASSERT_EQ(0, mas_alloc(self->fd, self->gpu,
+			       mas_vram_free(self->fd, self->gpu), &big));
+	for (i = 0; i < 64; i += 2)
+		ASSERT_EQ(0, mas_free(self->fd, hole[i].handle));
+	ASSERT_EQ(0, mas_alloc(self->fd, self->gpu, 32 * 65536, &big));
+	ASSERT_EQ(32, big.out_extents);
+	for (i = 0; i < 65535 / 32 + 1; i++)
+		self->list[i] = (struct mxcd_mas_seg){
+			.handle = big.handle, .length = 32 * 65536,
+		};
+	self->req.nr_segs = i;
+	self->req.length = (__u64)i * 32 * 65536;
+	EXPECT_EQ(-EINVAL, mas_by_ioctl(self->fd, &self->req).result);
+	self->req.nr_segs = 2;
+	self->req.length = 2 * 32 * 65536;
+	EXPECT_EQ(self->req.length, mas_by_ioctl(self->fd, &self->req).result);
+}
+
 TEST_HARNESS_MAIN

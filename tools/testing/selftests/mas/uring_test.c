@@ -4,6 +4,7 @@
  */
 #include "mas_utils.h"
 
+#include <asm/unistd.h>
 #include <linux/io_uring.h>
 #include <signal.h>
 #include <sys/wait.h>
