@@ -364,7 +364,7 @@ TEST_F(abi, query_tells_what_this_context_has)
 	EXPECT_EQ(MXCD_MAS_VERSION, q.out_version);
 	EXPECT_LE(MAS_PAGE, q.out_granule);
 	EXPECT_EQ(0, q.out_granule & (q.out_granule - 1));
-	EXPECT_EQ(0, q.out_features & ~(__u64)MXCD_MAS_FEATURE_SEGS);
+	EXPECT_EQ(MXCD_MAS_FEATURE_SEGS | MXCD_MAS_FEATURE_URING, q.out_features);
 	EXPECT_EQ(3, q.out_gpus);
 	EXPECT_LE(1, q.out_max_queue);
 	EXPECT_EQ(lim.rlim_cur, q.out_max_files);
