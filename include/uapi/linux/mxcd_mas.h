@@ -48,6 +48,11 @@
  *    tells why.
  *  - ENOMEM: no host memory.
  *  - ENOSPC: ALLOC only: not enough free VRAM.
+ *  - EACCES: write(2) and read(2) by a caller with more privilege than whoever
+ *    opened the device.
+ *
+ * Further errors are documented where they belong; a transfer can also complete
+ * with any error that pread(2) or pwrite(2) of the file can give.
  */
 
 #define MXCD_MAS_VERSION	1
@@ -272,7 +277,7 @@ enum mxcd_mas_route {
  * @MXCD_MAS_REASON_APPEND: the file is open with O_APPEND
  * @MXCD_MAS_REASON_NO_DIO: the file has no direct I/O here
  * @MXCD_MAS_REASON_FS: the file system is none that is known to hand VRAM to the
- *	disk unchanged
+ *	disk unchanged, or not for this file (encrypted; ext4 without extents)
  * @MXCD_MAS_REASON_STACKED: the block device is not a plain NVMe namespace or a
  *	partition of one (dm, md, loop, multipath head, other kinds of disk)
  * @MXCD_MAS_REASON_REALTIME: the data is on an xfs realtime device
@@ -458,9 +463,10 @@ struct mxcd_mas_free {
  *
  * Make a file known to this context. The descriptor may be closed afterwards.
  * -EBADF: no such descriptor, or one opened with O_PATH. -EINVAL: neither a
- * regular file nor a block device. -EOPNOTSUPP: the file is on a DAX file
- * system or cannot be read or written by iterator. -EMFILE: as many files are
- * registered as the caller may have open (RLIMIT_NOFILE).
+ * regular file nor a block device, or a file of proc, sysfs or cgroups.
+ * -EOPNOTSUPP: the file is on a DAX file system or cannot be read by iterator.
+ * -EMFILE: as many files are registered as the caller may have open
+ * (RLIMIT_NOFILE).
  */
 struct mxcd_mas_register {
 	__u32 size;
@@ -497,14 +503,15 @@ struct mxcd_mas_unregister {
  * Submit requests and, if asked, wait for their results. The call returns 0 as
  * soon as one request was taken. Entry i of @comps belongs to request i. A
  * request that had not completed when the call returned, because fewer were
- * waited for or the time was over, has the result -EINPROGRESS there; its
- * completion comes by read(2). As pread(2) on a file, the wait ends early only
+ * waited for or the time was over, has the result -EINPROGRESS there and its
+ * other fields as they were; its completion comes by read(2). As pread(2) on a file, the wait ends early only
  * when the caller is killed. The queue holds at most
  * out_max_queue requests (&struct mxcd_mas_query): when it is full, fewer are
  * taken, and when not even one fits the call waits until one does or, with
  * O_NONBLOCK, fails with -EAGAIN. With O_NONBLOCK submission does not wait for a
- * disk. Submission ends early where a request cannot be read (-EFAULT if it is
- * the first).
+ * disk. Submission ends early where a request cannot be read or its entry of
+ * @comps not be written (-EFAULT if it is the first); a chain of links that is
+ * cut thereby completes with -ECANCELED.
  */
 struct mxcd_mas_transfer {
 	__u32 size;

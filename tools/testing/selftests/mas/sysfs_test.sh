@@ -249,6 +249,34 @@ vram_used_follows_allocations()
 	done
 }
 
+# Ends well when what it polls changes within 8 s.
+poll_properties()
+{
+	python3 - $layout/properties <<-'END'
+		import select, sys
+		f = open(sys.argv[1])
+		f.read()
+		p = select.poll()
+		p.register(f, select.POLLPRI)
+		print("polling", flush=True)
+		sys.exit(0 if p.poll(8000) else 1)
+	END
+}
+
+unbinding_wakes_who_polls()
+{
+	local gpu=${MAS_GPUS%% *} line
+
+	exec 3< <(poll_properties; echo $?)
+	read -r line <&3
+	is "the poller" polling "$line" || return
+	mas_unbind "$gpu" || return
+	read -r line <&3
+	exec 3<&-
+	is "poll" 0 "$line" || return
+	mas_bind "$gpu" && mas_bound "$gpu"
+}
+
 nodes_belong_to_root_alone()
 {
 	local node
@@ -380,6 +408,7 @@ check "MAS is enabled on every GPU" mas_is_enabled_on_every_gpu
 check "CPU nodes have neither state nor links" cpu_nodes_have_neither_state_nor_links
 check "every storage controller has a link" every_controller_has_a_link
 check "vram_used follows allocations" vram_used_follows_allocations
+check "poll of layout/properties ends when a GPU goes" unbinding_wakes_who_polls
 check "device nodes belong to root alone" nodes_belong_to_root_alone
 check "there is no /dev/mxcd" no_dev_mxcd
 check "VRAM is write-combining" vram_is_write_combining
