@@ -41,16 +41,42 @@ static inline void *mxcd_compat_memremap_pages(struct device *dev, struct dev_pa
 
 /*
  * 6.18: the callback of a uring_cmd's task work got a wrapped request and a token;
- * before, it had the command and the issue flags, as its parameter tw.
+ * before, it had the command and the issue flags. The end of the command's pdu
+ * keeps the callback meanwhile.
  */
 #ifndef MXCD_HAVE_IO_TW_REQ
 #include <linux/io_uring/cmd.h>
 
-#define io_tw_req				io_uring_cmd *
-#define io_tw_token_t				unsigned int
-#define io_uring_cmd_from_tw(tw_req)		(tw_req)
-#define IO_URING_CMD_TASK_WORK_ISSUE_FLAGS	tw
-#define io_uring_cmd_done(cmd, ret, flags)	(io_uring_cmd_done)(cmd, ret, 0, flags)
+struct io_tw_req {
+	struct io_uring_cmd *cmd;
+};
+
+#define io_tw_token_t	unsigned int
+
+struct mxcd_compat_pdu {
+	u8 pdu[24];
+	void (*fn)(struct io_tw_req tw_req, io_tw_token_t tw);
+};
+
+static inline void mxcd_compat_tw(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	struct io_tw_req tw_req = { .cmd = cmd };
+
+	io_uring_cmd_to_pdu(cmd, struct mxcd_compat_pdu)->fn(tw_req, issue_flags);
+}
+
+static inline void
+mxcd_compat_complete_in_task(struct io_uring_cmd *cmd,
+			     void (*fn)(struct io_tw_req tw_req, io_tw_token_t tw))
+{
+	io_uring_cmd_to_pdu(cmd, struct mxcd_compat_pdu)->fn = fn;
+	io_uring_cmd_complete_in_task(cmd, mxcd_compat_tw);
+}
+
+#define io_uring_cmd_complete_in_task		mxcd_compat_complete_in_task
+#define io_uring_cmd_from_tw(tw_req)		((tw_req).cmd)
+#define IO_URING_CMD_TASK_WORK_ISSUE_FLAGS	(tw)
+#define io_uring_cmd_done(cmd, ret, flags)	((io_uring_cmd_done)(cmd, ret, 0, flags))
 #define io_uring_sqe_cmd(sqe, type)		((const type *)(io_uring_sqe_cmd)(sqe))
 #endif
 

@@ -377,7 +377,7 @@ static void mas_io_work(struct work_struct *work)
  * Return: the request, or NULL without memory.
  */
 struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-				     u32 index)
+			      u32 index)
 {
 	struct mas_req *req;
 

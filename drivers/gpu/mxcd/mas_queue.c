@@ -443,7 +443,7 @@ static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)
  * Return: number of results in @comps.
  */
 unsigned int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
-		      struct mxcd_mas_comp __user *comps, unsigned int nr)
+			       struct mxcd_mas_comp __user *comps, unsigned int nr)
 {
 	spin_lock_irq(&ctx->lock);
 	if (batch->nr_done < nr)
