@@ -22,12 +22,15 @@
 #include <linux/errno.h>
 #include <linux/fs.h>
 #include <linux/fsnotify.h>
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 
 #include "mas.h"
 #include "mas_io.h"
 
 static struct kmem_cache *mas_req_cache;
+
+static void mas_io_work(struct work_struct *work);
 
 /**
  * mas_io_enter - begin to use the VRAM of a request
@@ -168,7 +171,6 @@ void mas_io_kick(struct mas_req *req)
 	queue_work(mas_ctx_wq(req->ctx), &req->work);
 }
 
-/* A direct piece is over, and nobody uses its kiocb any more. */
 static void mas_io_direct_done(struct mas_req *req)
 {
 	long ret = req->piece_ret;
@@ -188,13 +190,51 @@ static void mas_io_direct_done(struct mas_req *req)
 }
 
 /*
+ * Somebody may have read the old content of a block device into the page cache
+ * while the piece was written. File systems drop such pages when the write ends; for
+ * a block device that is done only if it ends before its call returns. A later
+ * cached write to one of these pages would write the old content back.
+ */
+static bool mas_io_cache_is_stale(struct mas_req *req)
+{
+	struct address_space *mapping = req->file->file->f_mapping;
+
+	return mas_is_write(req) && req->piece_ret > 0 && S_ISBLK(mapping->host->i_mode) &&
+	       mapping->nrpages;
+}
+
+static void mas_io_invalidate(struct work_struct *work)
+{
+	struct mas_req *req = container_of(work, struct mas_req, work);
+	loff_t first = req->pos + req->done, last = first + req->piece_ret - 1;
+
+	invalidate_inode_pages2_range(req->file->file->f_mapping, first >> PAGE_SHIFT,
+				      last >> PAGE_SHIFT);
+	INIT_WORK(&req->work, mas_io_work);
+	mas_io_direct_done(req);
+}
+
+/* A direct piece is over, and nobody uses its kiocb any more. */
+static void mas_io_direct_end(struct mas_req *req)
+{
+	if (!mas_io_cache_is_stale(req)) {
+		mas_io_direct_done(req);
+		return;
+	}
+
+	/* Needs nobody's rights, and the context may have no workqueue. */
+	INIT_WORK(&req->work, mas_io_invalidate);
+	queue_work(system_unbound_wq, &req->work);
+}
+
+/*
  * A file system may use the kiocb after it has queued the I/O, until its call
  * returns, and the I/O may be complete by then: the last of the two goes on.
  */
 static void mas_io_unpin(struct mas_req *req)
 {
 	if (atomic_dec_and_test(&req->pins))
-		mas_io_direct_done(req);
+		mas_io_direct_end(req);
 }
 
 /**

@@ -116,9 +116,10 @@ static void mas_ctx_add_done(struct mas_ctx *ctx, struct mas_req *req)
  */
 void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req)
 {
+	/* Once the lock is dropped, who collects the request may have freed it. */
+	bool uring = req->cmd, closed, last;
 	struct mas_req *drained;
 	unsigned long flags;
-	bool closed, last;
 
 	spin_lock_irqsave(&ctx->lock, flags);
 	list_del(&req->node);
@@ -127,13 +128,13 @@ void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req)
 	closed = ctx->closed;
 	if (!closed && req->batch)
 		mas_batch_add_done(req->batch, req);
-	else if (!closed && !req->cmd)
+	else if (!closed && !uring)
 		mas_ctx_add_done(ctx, req);
 	spin_unlock_irqrestore(&ctx->lock, flags);
 
 	if (drained)
 		mas_io_kick(drained);
-	if (req->cmd) {
+	if (uring) {
 		/* The ring holds the descriptor: the context is open. */
 		mas_uring_complete(req);
 		return;
