@@ -5,6 +5,7 @@
 #include "mas_utils.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define LEN	(256U * MAS_KIB)
 #define READERS	3
@@ -19,7 +20,7 @@ FIXTURE(coherence) {
 	unsigned char *want;
 	unsigned char *found;
 	pthread_t readers[READERS];
-	volatile bool run;
+	atomic_bool run;
 };
 
 FIXTURE_VARIANT(coherence) {

@@ -265,15 +265,17 @@ poll_properties()
 
 unbinding_wakes_who_polls()
 {
-	local gpu=${MAS_GPUS%% *} line
+	local gpu=${MAS_GPUS%% *} pid said tries=50
 
-	exec 3< <(poll_properties; echo $?)
-	read -r line <&3
-	is "the poller" polling "$line" || return
-	mas_unbind "$gpu" || return
-	read -r line <&3
-	exec 3<&-
-	is "poll" 0 "$line" || return
+	said=$(mktemp)
+	poll_properties >"$said" &
+	pid=$!
+	while [ ! -s "$said" ] && ((tries-- > 0)); do
+		sleep 0.1
+	done
+	is "the poller" polling "$(cat "$said")" || return
+	rm "$said"
+	mas_unbind "$gpu" && wait $pid || return
 	mas_bind "$gpu" && mas_bound "$gpu"
 }
 
