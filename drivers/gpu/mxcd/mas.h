@@ -248,7 +248,7 @@ void mas_mem_revoke_all(struct mxcd_gpu *gpu);
 
 /* mas_view.c */
 void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
-		   unsigned int dir, struct iov_iter *iter);
+		   unsigned int dir, struct bio_vec *one, struct iov_iter *iter);
 bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
 		   u32 seg_align);
 unsigned long mas_view_page(const struct mas_view *view, u64 offset,

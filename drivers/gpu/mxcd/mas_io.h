@@ -4,6 +4,7 @@
 #define _MAS_IO_H
 
 #include <linux/atomic.h>
+#include <linux/bvec.h>
 #include <linux/fs.h>
 #include <linux/list.h>
 #include <linux/sizes.h>
@@ -74,6 +75,7 @@ struct mas_owner_work {
  * @mem: the handle, a reference is held, or NULL
  * @segs: the segment list, or NULL
  * @view: the VRAM
+ * @bvec: the VRAM of the piece under way where it lies in one extent
  * @gpu: the GPU, or NULL
  * @entered: its gate is held: from the start of the request to its end, but not
  *	while a file system that is not known has a part of it
@@ -124,6 +126,7 @@ struct mas_req {
 	struct mas_mem *mem;
 	struct mas_segs *segs;
 	const struct mas_view *view;
+	struct bio_vec bvec;
 	struct mxcd_gpu *gpu;
 	struct mas_owner owner;
 	struct work_struct work;
