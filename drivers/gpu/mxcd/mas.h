@@ -33,6 +33,7 @@ struct eventfd_ctx;
 struct io_uring_cmd;
 struct iov_iter;
 struct seq_file;
+struct task_struct;
 struct vm_area_struct;
 
 /* Requests a context may have submitted and not yet collected. */
@@ -84,7 +85,7 @@ struct mas_ctx {
  * @done: complete
  * @nr_done: length of @done
  * @wake_at: wake the submitter when @nr_done reaches this
- * @wait: the submitter
+ * @submitter: who is woken
  *
  * Lives on the stack of the submitter. Everything is protected by
  * mas_ctx::lock. A request refers to its batch until it is complete or the
@@ -94,7 +95,7 @@ struct mas_batch {
 	struct list_head done;
 	unsigned int nr_done;
 	unsigned int wake_at;
-	wait_queue_head_t wait;
+	struct task_struct *submitter;
 };
 
 /**

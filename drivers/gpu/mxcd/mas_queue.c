@@ -95,8 +95,9 @@ static struct mas_req *mas_ctx_drained(struct mas_ctx *ctx)
 static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
 {
 	list_add_tail(&req->node, &batch->done);
-	if (++batch->nr_done == batch->wake_at)
-		wake_up(&batch->wait);
+	WRITE_ONCE(batch->nr_done, batch->nr_done + 1);
+	if (batch->nr_done == batch->wake_at)
+		wake_up_process(batch->submitter);
 }
 
 static void mas_ctx_add_done(struct mas_ctx *ctx, struct mas_req *req)
@@ -381,18 +382,7 @@ void mas_batch_init(struct mas_batch *batch)
 	INIT_LIST_HEAD(&batch->done);
 	batch->nr_done = 0;
 	batch->wake_at = 0;
-	init_waitqueue_head(&batch->wait);
-}
-
-static bool mas_batch_ready(struct mas_ctx *ctx, struct mas_batch *batch)
-{
-	bool ready;
-
-	spin_lock_irq(&ctx->lock);
-	ready = batch->nr_done >= batch->wake_at;
-	spin_unlock_irq(&ctx->lock);
-
-	return ready;
+	batch->submitter = current;
 }
 
 /**
@@ -407,16 +397,24 @@ static bool mas_batch_ready(struct mas_ctx *ctx, struct mas_batch *batch)
 void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
 		    unsigned int min_nr, u64 timeout_ns)
 {
-	unsigned long timeout = MAX_SCHEDULE_TIMEOUT;
+	long timeout = MAX_SCHEDULE_TIMEOUT;
 
 	if (timeout_ns)
 		timeout = min_t(u64, nsecs_to_jiffies64(timeout_ns) + 1, MAX_SCHEDULE_TIMEOUT);
 
+	/* Not earlier: while it submits, the submitter may sleep for other reasons. */
 	spin_lock_irq(&ctx->lock);
 	batch->wake_at = min_nr;
 	spin_unlock_irq(&ctx->lock);
 
-	wait_event_killable_timeout(batch->wait, mas_batch_ready(ctx, batch), timeout);
+	for (;;) {
+		set_current_state(TASK_KILLABLE);
+		if (READ_ONCE(batch->nr_done) >= min_nr || !timeout ||
+		    fatal_signal_pending(current))
+			break;
+		timeout = schedule_timeout(timeout);
+	}
+	__set_current_state(TASK_RUNNING);
 }
 
 static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)

@@ -8,9 +8,9 @@
  *
  *	mxcd_gpus_lock -> mxcd_links_lock
  *
- * mas_ctx::lock is taken with interrupts off; inside it, only the locks of wait
- * queues and of eventfds are. No mutex is taken on the I/O path. Removing a file
- * from sysfs waits for its readers: none of them waits for a lock.
+ * mas_ctx::lock is taken with interrupts off; inside it, only those of wait
+ * queues, eventfds and the scheduler are. No mutex is taken on the I/O path.
+ * Removing a file from sysfs waits for its readers: none of them waits for a lock.
  */
 #ifndef _MXCD_H
 #define _MXCD_H
