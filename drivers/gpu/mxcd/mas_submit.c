@@ -12,6 +12,9 @@
 #include "mas.h"
 #include "mas_io.h"
 
+/* Tags that the block layer may take at once; it submits as many at a time. */
+#define MAS_PLUG_IOS	32U
+
 /**
  * mas_submit_flags - how requests that come by a file are submitted
  * @filp: the file
@@ -234,13 +237,17 @@ long mas_submit_user(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs
 	int ret = 0;
 
 	mas_submit_begin(&submit, ctx, batch, how);
-	blk_start_plug(&plug);
+	if (nr > 1) {
+		blk_start_plug(&plug);
+		plug.nr_ios = min(nr, MAS_PLUG_IOS);
+	}
 	while (submit.nr < nr && !ret) {
 		ret = mas_submit_next(&submit, reqs, comps);
 		cond_resched();
 	}
 	mas_submit_end(&submit, ret);
-	blk_finish_plug(&plug);
+	if (nr > 1)
+		blk_finish_plug(&plug);
 
 	return submit.nr ? (long)submit.nr : ret;
 }
