@@ -32,6 +32,7 @@ struct cred;
 struct eventfd_ctx;
 struct io_uring_cmd;
 struct iov_iter;
+struct mas_req;		/* mas_io.h */
 struct seq_file;
 struct task_struct;
 struct vm_area_struct;
@@ -49,6 +50,8 @@ struct vm_area_struct;
  * @maps: page offset of a mapping -> &struct mas_mem
  * @files: file id -> &struct mas_file
  * @nr_files: registered files, counted against RLIMIT_NOFILE
+ * @spare: requests that were used before, a chain by mas_req::next; taken and put
+ *	back as a whole, by xchg()
  * @lock: protects everything below, and the list a request is on; irqsave
  * @inflight: requests submitted and not complete, oldest first
  * @done: requests complete, to be read
@@ -68,6 +71,7 @@ struct mas_ctx {
 	struct maple_tree maps;
 	struct xarray files;
 	atomic_t nr_files;
+	struct mas_req *spare;
 	spinlock_t lock; /* see above */
 	struct list_head inflight;
 	struct list_head done;
@@ -104,6 +108,7 @@ struct mas_batch {
  * @batch: the batch that they belong to, or NULL
  * @how: MAS_IO_* flags
  * @nr: requests taken so far
+ * @spare: requests to be used before new ones are made
  * @head: first I/O operation of a chain of links that is not complete yet
  * @tail: last one
  * @linked: the request before has MXCD_MAS_REQ_LINK
@@ -115,6 +120,7 @@ struct mas_submit {
 	struct mas_batch *batch;
 	unsigned int how;
 	unsigned int nr;
+	struct mas_req *spare;
 	struct mas_req *head;
 	struct mas_req *tail;
 	bool linked;
@@ -208,7 +214,6 @@ struct mas_route {
 	u16 reason;
 };
 
-struct mas_req;		/* mas_io.h */
 struct mas_segs;	/* mas_view.c */
 
 extern struct workqueue_struct *mas_wq;
@@ -298,6 +303,7 @@ int mas_io_init(void);
 void mas_io_exit(void);
 void mas_io_end_file(struct mas_req *req);
 void mas_io_free(struct mas_req *req);
+void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain);
 
 /* mas_submit.c */
 unsigned int mas_submit_flags(struct file *filp);

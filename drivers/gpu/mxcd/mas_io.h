@@ -19,6 +19,7 @@ struct mas_ctx;
 struct mas_file;
 struct mas_mem;
 struct mas_segs;
+struct mas_submit;
 struct mas_view;
 struct mem_cgroup;
 struct mxcd_gpu;
@@ -191,8 +192,7 @@ void mas_owner_leave(struct mas_owner_work *work);
 bool mas_io_enter(struct mas_req *req);
 void mas_io_leave(struct mas_req *req);
 int mas_io_errno(int ret);
-struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-			      u32 index);
+struct mas_req *mas_io_create(struct mas_submit *submit, const struct mxcd_mas_req *args);
 int mas_io_prepare_work(struct mas_req *req);
 void mas_io_start(struct mas_req *req, unsigned int how);
 void mas_io_finish(struct mas_req *req);

@@ -15,6 +15,9 @@
 #include "mas.h"
 #include "mas_io.h"
 
+/* Requests that a context keeps for later. */
+#define MAS_MAX_SPARE	64
+
 /* Count a request in the queue and put it last of those in flight. */
 static bool mas_ctx_try_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 			      struct mas_req *req)
@@ -279,7 +282,7 @@ static void mas_ctx_put_back(struct mas_ctx *ctx, struct list_head *reqs, bool a
 static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 				struct mxcd_mas_comp __user *comps, bool by_index)
 {
-	struct mas_req *req, *next;
+	struct mas_req *req, *next, *spare = NULL;
 	unsigned int nr = 0;
 
 	mas_flush(reqs);
@@ -288,9 +291,15 @@ static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 			break;
 		list_del(&req->node);
 		mas_io_end_file(req);
-		mas_io_free(req);
-		nr++;
+		if (nr++ < MAS_MAX_SPARE) {
+			req->next = spare;
+			spare = req;
+		} else {
+			mas_io_free(req);
+		}
 	}
+	if (spare)
+		mas_io_keep(ctx, spare);
 	mas_ctx_put_back(ctx, reqs, by_index);
 
 	return nr;

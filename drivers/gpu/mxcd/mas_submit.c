@@ -89,6 +89,7 @@ void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
 		.ctx	= ctx,
 		.batch	= batch,
 		.how	= how,
+		.spare	= xchg(&ctx->spare, NULL),
 	};
 }
 
@@ -153,7 +154,7 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 	struct mas_req *req;
 	s64 ret;
 
-	req = mas_io_create(submit->ctx, args, submit->nr);
+	req = mas_io_create(submit, args);
 	if (!req)
 		return -ENOMEM;
 
@@ -196,6 +197,8 @@ void mas_submit_end(struct mas_submit *submit, bool cut)
 	if (cut && submit->head)
 		WRITE_ONCE(submit->head->cancelled, true);
 	mas_submit_start(submit);
+	if (submit->spare)
+		mas_io_keep(submit->ctx, submit->spare);
 }
 
 /* Take the next request of an array. */
