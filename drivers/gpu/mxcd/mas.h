@@ -109,6 +109,10 @@ struct mas_batch {
  * @how: MAS_IO_* flags
  * @nr: requests taken so far
  * @spare: requests to be used before new ones are made
+ * @file_id: id of @file
+ * @file: the file that was named last, a reference is held, or NULL
+ * @handle: number of @mem
+ * @mem: the handle that was named last, a reference is held, or NULL
  * @head: first I/O operation of a chain of links that is not complete yet
  * @tail: last one
  * @linked: the request before has MXCD_MAS_REQ_LINK
@@ -121,6 +125,10 @@ struct mas_submit {
 	unsigned int how;
 	unsigned int nr;
 	struct mas_req *spare;
+	u32 file_id;
+	struct mas_file *file;
+	u32 handle;
+	struct mas_mem *mem;
 	struct mas_req *head;
 	struct mas_req *tail;
 	bool linked;

@@ -175,7 +175,9 @@ struct mas_req {
 
 /* mas_plan.c */
 int mas_req_check(const struct mxcd_mas_req *args, unsigned int how);
-int mas_req_resolve(struct mas_req *req, const struct mxcd_mas_req *args);
+int mas_req_resolve(struct mas_submit *submit, struct mas_req *req,
+		    const struct mxcd_mas_req *args);
+void mas_submit_forget(struct mas_submit *submit);
 int mas_req_plan(struct mas_req *req);
 
 /* mas_piece.c */

@@ -125,10 +125,17 @@ static void mas_submit_link(struct mas_submit *submit, bool link, bool failed)
 	mas_submit_start(submit);
 }
 
+static s64 mas_submit_control(struct mas_submit *submit, struct mas_req *req,
+			      const struct mxcd_mas_req *args)
+{
+	mas_submit_forget(submit);
+	return mas_io_control(req, args);
+}
+
 static int mas_submit_resolve(struct mas_submit *submit, struct mas_req *req,
 			      const struct mxcd_mas_req *args)
 {
-	int ret = mas_req_resolve(req, args);
+	int ret = mas_req_resolve(submit, req, args);
 
 	if (!ret && (submit->head || args->flags & (MXCD_MAS_REQ_LINK | MXCD_MAS_REQ_DRAIN)))
 		ret = mas_io_prepare_work(req);
@@ -172,7 +179,7 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 		ret = -ECANCELED;
 	if (!ret)
 		ret = mas_is_io(args->op) ? mas_submit_resolve(submit, req, args) :
-					    mas_io_control(req, args);
+					    mas_submit_control(submit, req, args);
 
 	if (ret || !mas_is_io(args->op)) {
 		req->result = ret;
@@ -197,6 +204,7 @@ void mas_submit_end(struct mas_submit *submit, bool cut)
 	if (cut && submit->head)
 		WRITE_ONCE(submit->head->cancelled, true);
 	mas_submit_start(submit);
+	mas_submit_forget(submit);
 	if (submit->spare)
 		mas_io_keep(submit->ctx, submit->spare);
 }
