@@ -119,7 +119,8 @@ static void mas_io_put_refs(struct mas_req *req)
 {
 	if (req->mem)
 		mas_mem_put(req->mem);
-	mas_segs_put(req->segs);
+	if (req->segs)
+		mas_segs_put(req->segs);
 	mas_owner_put(&req->owner);
 }
 
@@ -343,7 +344,7 @@ static int mas_io_plan(struct mas_req *req, unsigned int how)
  */
 void mas_io_start(struct mas_req *req, unsigned int how)
 {
-	if (!mas_ctx_may_start(req->ctx, req))
+	if (req->flags & MXCD_MAS_REQ_DRAIN && !mas_ctx_may_start(req->ctx, req))
 		return;
 
 	req->started = true;

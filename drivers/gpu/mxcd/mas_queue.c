@@ -61,18 +61,15 @@ int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 /**
  * mas_ctx_may_start - is it a request's turn?
  * @ctx: the context
- * @req: the request, admitted and not started
+ * @req: a request with MXCD_MAS_REQ_DRAIN, admitted and not started
  *
  * Context: process context.
- * Return: false for a request with MXCD_MAS_REQ_DRAIN when older ones are in
- * flight; mas_io_kick() is called for it when they have completed.
+ * Return: false when older ones are in flight; mas_io_kick() is called for it when
+ * they have completed.
  */
 bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req)
 {
 	bool may;
-
-	if (!(req->flags & MXCD_MAS_REQ_DRAIN))
-		return true;
 
 	spin_lock_irq(&ctx->lock);
 	may = req->cancelled || list_is_first(&req->node, &ctx->inflight);
@@ -242,15 +239,21 @@ static void mas_flush(struct list_head *reqs)
 
 static int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)
 {
-	struct mxcd_mas_comp c = {
-		.user_data	= req->user_data,
-		.result		= req->result,
-		.p2p_bytes	= req->p2p_bytes,
-		.route		= req->route,
-		.reason		= req->reason,
-	};
+	if (!user_write_access_begin(comp, sizeof(*comp)))
+		return -EFAULT;
 
-	return copy_to_user(comp, &c, sizeof(c)) ? -EFAULT : 0;
+	unsafe_put_user(req->user_data, &comp->user_data, fault);
+	unsafe_put_user(req->result, &comp->result, fault);
+	unsafe_put_user(req->p2p_bytes, &comp->p2p_bytes, fault);
+	unsafe_put_user(req->route, &comp->route, fault);
+	unsafe_put_user(req->reason, &comp->reason, fault);
+	unsafe_put_user(0, &comp->__reserved, fault);
+	user_write_access_end();
+	return 0;
+
+fault:
+	user_write_access_end();
+	return -EFAULT;
 }
 
 /*
