@@ -16,7 +16,7 @@ SELFTESTS := tools/testing/selftests/mas
 KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
-.PHONY: all modules modules_install clean check check-static demo help
+.PHONY: all modules modules_install clean check check-static demo bench help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -37,6 +37,9 @@ check-static:			## only the checks that need no virtual machine
 
 demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
 	$(SELFTESTS)/demo.sh $(if $(FILE),'$(FILE)')
+
+bench:				## instructions per I/O, beside pread and io_uring (CASE=<one>)
+	$(SELFTESTS)/bench.sh -k $(KERNEL) $(CASE)
 
 help:				## this list
 	@echo 'Targets (C=2 and W=1 work as in a kernel tree):'

@@ -32,7 +32,9 @@ struct cred;
 struct eventfd_ctx;
 struct io_uring_cmd;
 struct iov_iter;
+struct mas_req;		/* mas_io.h */
 struct seq_file;
+struct task_struct;
 struct vm_area_struct;
 
 /* Requests a context may have submitted and not yet collected. */
@@ -48,6 +50,8 @@ struct vm_area_struct;
  * @maps: page offset of a mapping -> &struct mas_mem
  * @files: file id -> &struct mas_file
  * @nr_files: registered files, counted against RLIMIT_NOFILE
+ * @spare: requests that were used before, a chain by mas_req::next; taken and put
+ *	back as a whole, by xchg()
  * @lock: protects everything below, and the list a request is on; irqsave
  * @inflight: requests submitted and not complete, oldest first
  * @done: requests complete, to be read
@@ -67,6 +71,7 @@ struct mas_ctx {
 	struct maple_tree maps;
 	struct xarray files;
 	atomic_t nr_files;
+	struct mas_req *spare;
 	spinlock_t lock; /* see above */
 	struct list_head inflight;
 	struct list_head done;
@@ -84,7 +89,7 @@ struct mas_ctx {
  * @done: complete
  * @nr_done: length of @done
  * @wake_at: wake the submitter when @nr_done reaches this
- * @wait: the submitter
+ * @submitter: who is woken
  *
  * Lives on the stack of the submitter. Everything is protected by
  * mas_ctx::lock. A request refers to its batch until it is complete or the
@@ -94,7 +99,7 @@ struct mas_batch {
 	struct list_head done;
 	unsigned int nr_done;
 	unsigned int wake_at;
-	wait_queue_head_t wait;
+	struct task_struct *submitter;
 };
 
 /**
@@ -103,6 +108,11 @@ struct mas_batch {
  * @batch: the batch that they belong to, or NULL
  * @how: MAS_IO_* flags
  * @nr: requests taken so far
+ * @spare: requests to be used before new ones are made
+ * @file_id: id of @file
+ * @file: the file that was named last, a reference is held, or NULL
+ * @handle: number of @mem
+ * @mem: the handle that was named last, a reference is held, or NULL
  * @head: first I/O operation of a chain of links that is not complete yet
  * @tail: last one
  * @linked: the request before has MXCD_MAS_REQ_LINK
@@ -114,6 +124,11 @@ struct mas_submit {
 	struct mas_batch *batch;
 	unsigned int how;
 	unsigned int nr;
+	struct mas_req *spare;
+	u32 file_id;
+	struct mas_file *file;
+	u32 handle;
+	struct mas_mem *mem;
 	struct mas_req *head;
 	struct mas_req *tail;
 	bool linked;
@@ -207,7 +222,6 @@ struct mas_route {
 	u16 reason;
 };
 
-struct mas_req;		/* mas_io.h */
 struct mas_segs;	/* mas_view.c */
 
 extern struct workqueue_struct *mas_wq;
@@ -248,7 +262,7 @@ void mas_mem_revoke_all(struct mxcd_gpu *gpu);
 
 /* mas_view.c */
 void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
-		   unsigned int dir, struct iov_iter *iter);
+		   unsigned int dir, struct bio_vec *one, struct iov_iter *iter);
 bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
 		   u32 seg_align);
 unsigned long mas_view_page(const struct mas_view *view, u64 offset,
@@ -297,6 +311,7 @@ int mas_io_init(void);
 void mas_io_exit(void);
 void mas_io_end_file(struct mas_req *req);
 void mas_io_free(struct mas_req *req);
+void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain);
 
 /* mas_submit.c */
 unsigned int mas_submit_flags(struct file *filp);

@@ -23,6 +23,7 @@ static atomic_t mas_nr_ctxs;
 
 static void mas_ctx_free(struct mas_ctx *ctx)
 {
+	mas_io_keep(ctx, NULL);
 	if (ctx->wq)
 		destroy_workqueue(ctx->wq);
 	kfree(ctx);

@@ -122,7 +122,8 @@ static void mas_io_put_refs(struct mas_req *req)
 {
 	if (req->mem)
 		mas_mem_put(req->mem);
-	mas_segs_put(req->segs);
+	if (req->segs)
+		mas_segs_put(req->segs);
 	mas_owner_put(&req->owner);
 }
 
@@ -383,7 +384,7 @@ static int mas_io_plan(struct mas_req *req, unsigned int how)
  */
 void mas_io_start(struct mas_req *req, unsigned int how)
 {
-	if (!mas_ctx_may_start(req->ctx, req))
+	if (req->flags & MXCD_MAS_REQ_DRAIN && !mas_ctx_may_start(req->ctx, req))
 		return;
 
 	req->started = true;
@@ -409,27 +410,29 @@ static void mas_io_work(struct work_struct *work)
 
 /**
  * mas_io_create - make a request
- * @ctx: the context
+ * @submit: the requests of this call
  * @args: what user space has given
- * @index: position in the batch
  *
  * Context: may sleep.
  * Return: the request, or NULL without memory.
  */
-struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-			      u32 index)
+struct mas_req *mas_io_create(struct mas_submit *submit, const struct mxcd_mas_req *args)
 {
-	struct mas_req *req;
+	struct mas_req *req = submit->spare;
 
-	req = kmem_cache_zalloc(mas_req_cache, GFP_KERNEL);
+	if (req)
+		submit->spare = req->next;
+	else
+		req = kmem_cache_alloc(mas_req_cache, GFP_KERNEL);
 	if (!req)
 		return NULL;
 
-	req->ctx = ctx;
+	memset(req, 0, sizeof(*req));
+	req->ctx = submit->ctx;
 	req->user_data = args->user_data;
 	req->op = args->op;
 	req->flags = args->flags;
-	req->index = index;
+	req->index = submit->nr;
 	INIT_WORK(&req->work, mas_io_work);
 	return req;
 }
@@ -466,6 +469,24 @@ void mas_io_free(struct mas_req *req)
 	if (req->file)
 		mas_file_put(req->file);
 	kmem_cache_free(mas_req_cache, req);
+}
+
+/**
+ * mas_io_keep - keep free requests for the next ones
+ * @ctx: the context
+ * @chain: requests whose results have been collected, by mas_req::next, or NULL;
+ *	those that were kept before are freed
+ *
+ * Context: any.
+ */
+void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain)
+{
+	struct mas_req *req = xchg(&ctx->spare, chain), *next;
+
+	for (; req; req = next) {
+		next = req->next;
+		mas_io_free(req);
+	}
 }
 
 /**

@@ -4,6 +4,7 @@
 #define _MAS_IO_H
 
 #include <linux/atomic.h>
+#include <linux/bvec.h>
 #include <linux/fs.h>
 #include <linux/list.h>
 #include <linux/sizes.h>
@@ -18,6 +19,7 @@ struct mas_ctx;
 struct mas_file;
 struct mas_mem;
 struct mas_segs;
+struct mas_submit;
 struct mas_view;
 struct mem_cgroup;
 struct mxcd_gpu;
@@ -74,6 +76,7 @@ struct mas_owner_work {
  * @mem: the handle, a reference is held, or NULL
  * @segs: the segment list, or NULL
  * @view: the VRAM
+ * @bvec: the VRAM of the piece under way where it lies in one extent
  * @gpu: the GPU, or NULL
  * @entered: its gate is held: from the start of the request to its end, but not
  *	while a file system that is not known has a part of it
@@ -124,6 +127,7 @@ struct mas_req {
 	struct mas_mem *mem;
 	struct mas_segs *segs;
 	const struct mas_view *view;
+	struct bio_vec bvec;
 	struct mxcd_gpu *gpu;
 	struct mas_owner owner;
 	struct work_struct work;
@@ -171,7 +175,9 @@ struct mas_req {
 
 /* mas_plan.c */
 int mas_req_check(const struct mxcd_mas_req *args, unsigned int how);
-int mas_req_resolve(struct mas_req *req, const struct mxcd_mas_req *args);
+int mas_req_resolve(struct mas_submit *submit, struct mas_req *req,
+		    const struct mxcd_mas_req *args);
+void mas_submit_forget(struct mas_submit *submit);
 int mas_req_plan(struct mas_req *req);
 
 /* mas_piece.c */
@@ -188,8 +194,7 @@ void mas_owner_leave(struct mas_owner_work *work);
 bool mas_io_enter(struct mas_req *req);
 void mas_io_leave(struct mas_req *req);
 int mas_io_errno(int ret);
-struct mas_req *mas_io_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-			      u32 index);
+struct mas_req *mas_io_create(struct mas_submit *submit, const struct mxcd_mas_req *args);
 int mas_io_prepare_work(struct mas_req *req);
 void mas_io_start(struct mas_req *req, unsigned int how);
 void mas_io_finish(struct mas_req *req);

@@ -80,7 +80,7 @@ static ssize_t mas_vfs_iter(struct mas_req *req, struct kiocb *iocb, struct iov_
 static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
 {
 	mas_view_iter(req->view, req->mem_offset + req->done, len,
-		      mas_is_write(req) ? ITER_SOURCE : ITER_DEST, iter);
+		      mas_is_write(req) ? ITER_SOURCE : ITER_DEST, &req->bvec, iter);
 }
 
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */

@@ -67,6 +67,16 @@ static unsigned int mas_fields_set(const struct mxcd_mas_req *args)
 	       (args->arg ? USES_ARG : 0);
 }
 
+/* Is a field not zero that the operation does not use? */
+static bool mas_surplus_fields(const struct mxcd_mas_req *args)
+{
+	/* As the table says; quicker for what is frequent. */
+	if (mas_is_transfer(args->op))
+		return args->key || args->arg;
+
+	return mas_fields_set(args) & ~mas_ops[args->op].uses;
+}
+
 static int mas_check_transfer(const struct mxcd_mas_req *args)
 {
 	u32 exclusive = MXCD_MAS_REQ_P2P_ONLY | MXCD_MAS_REQ_BOUNCE;
@@ -91,8 +101,7 @@ int mas_req_check(const struct mxcd_mas_req *args, unsigned int how)
 {
 	if (!args->op || args->op >= ARRAY_SIZE(mas_ops))
 		return -EOPNOTSUPP;
-	if (args->flags & ~mas_ops[args->op].flags ||
-	    mas_fields_set(args) & ~mas_ops[args->op].uses)
+	if (args->flags & ~mas_ops[args->op].flags || mas_surplus_fields(args))
 		return -EINVAL;
 	if (args->flags & MXCD_MAS_REQ_FD && how & MAS_IO_NO_FD)
 		return -EINVAL;
@@ -102,7 +111,56 @@ int mas_req_check(const struct mxcd_mas_req *args, unsigned int how)
 	return mas_is_transfer(args->op) ? mas_check_transfer(args) : 0;
 }
 
-static int mas_resolve_file(struct mas_req *req, const struct mxcd_mas_req *args)
+/* Most requests of a call name what the one before did. */
+static struct mas_file *mas_submit_file(struct mas_submit *submit, u32 id)
+{
+	if (!submit->file || submit->file_id != id) {
+		if (submit->file)
+			mas_file_put_sync(submit->file);
+		submit->file = mas_file_get(submit->ctx, id);
+		submit->file_id = id;
+	}
+	if (submit->file)
+		refcount_inc(&submit->file->ref);
+
+	return submit->file;
+}
+
+static struct mas_mem *mas_submit_mem(struct mas_submit *submit, u32 handle)
+{
+	if (!submit->mem || submit->handle != handle) {
+		if (submit->mem)
+			mas_mem_put_sync(submit->mem);
+		submit->mem = mas_mem_get(submit->ctx, handle);
+		submit->handle = handle;
+	}
+	if (submit->mem)
+		refcount_inc(&submit->mem->ref);
+
+	return submit->mem;
+}
+
+/**
+ * mas_submit_forget - let go of the file and the handle that were named last
+ * @submit: the requests of a call
+ *
+ * To be called before anything that may take a number from what it stands for, and
+ * at the end.
+ *
+ * Context: may sleep.
+ */
+void mas_submit_forget(struct mas_submit *submit)
+{
+	if (submit->file)
+		mas_file_put_sync(submit->file);
+	if (submit->mem)
+		mas_mem_put_sync(submit->mem);
+	submit->file = NULL;
+	submit->mem = NULL;
+}
+
+static int mas_resolve_file(struct mas_submit *submit, struct mas_req *req,
+			    const struct mxcd_mas_req *args)
 {
 	struct mas_file *file;
 
@@ -111,7 +169,7 @@ static int mas_resolve_file(struct mas_req *req, const struct mxcd_mas_req *args
 		if (IS_ERR(file))
 			return PTR_ERR(file);
 	} else {
-		file = mas_file_get(req->ctx, args->file);
+		file = mas_submit_file(submit, args->file);
 		if (!file)
 			return -ENOENT;
 	}
@@ -140,11 +198,12 @@ static int mas_resolve_segs(struct mas_req *req, const struct mxcd_mas_req *args
 	return 0;
 }
 
-static int mas_resolve_mem(struct mas_req *req, const struct mxcd_mas_req *args)
+static int mas_resolve_mem(struct mas_submit *submit, struct mas_req *req,
+			   const struct mxcd_mas_req *args)
 {
 	struct mas_mem *mem;
 
-	mem = mas_mem_get(req->ctx, args->handle);
+	mem = mas_submit_mem(submit, args->handle);
 	if (!mem)
 		return -ENOENT;
 	req->mem = mem;
@@ -157,16 +216,18 @@ static int mas_resolve_mem(struct mas_req *req, const struct mxcd_mas_req *args)
 	return 0;
 }
 
-static int mas_resolve_transfer(struct mas_req *req, const struct mxcd_mas_req *args)
+static int mas_resolve_transfer(struct mas_submit *submit, struct mas_req *req,
+				const struct mxcd_mas_req *args)
 {
-	int ret = mas_resolve_file(req, args);
+	int ret = mas_resolve_file(submit, req, args);
 
 	if (!ret)
 		ret = mas_check_mode(req);
 	if (ret)
 		return ret;
 
-	return args->nr_segs ? mas_resolve_segs(req, args) : mas_resolve_mem(req, args);
+	return args->nr_segs ? mas_resolve_segs(req, args) :
+			       mas_resolve_mem(submit, req, args);
 }
 
 static void mas_take_ioprio(struct mas_req *req)
@@ -184,6 +245,7 @@ static void mas_take_ioprio(struct mas_req *req)
 
 /**
  * mas_req_resolve - find what an I/O operation names
+ * @submit: the requests of this call
  * @req: a new request; gets references to file and VRAM
  * @args: what mas_req_check() let through
  *
@@ -192,7 +254,8 @@ static void mas_take_ioprio(struct mas_req *req)
  * Context: the submitter's; may sleep.
  * Return: 0 or the errno that the request completes with.
  */
-int mas_req_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
+int mas_req_resolve(struct mas_submit *submit, struct mas_req *req,
+		    const struct mxcd_mas_req *args)
 {
 	req->pos = args->file_offset;
 	req->mem_offset = args->mem_offset;
@@ -203,11 +266,11 @@ int mas_req_resolve(struct mas_req *req, const struct mxcd_mas_req *args)
 	switch (req->op) {
 	case MXCD_MAS_OP_FSYNC:
 	case MXCD_MAS_OP_FDATASYNC:
-		return mas_resolve_file(req, args);
+		return mas_resolve_file(submit, req, args);
 	case MXCD_MAS_OP_FLUSH:
-		return mas_resolve_mem(req, args);
+		return mas_resolve_mem(submit, req, args);
 	default:
-		return mas_resolve_transfer(req, args);
+		return mas_resolve_transfer(submit, req, args);
 	}
 }
 

@@ -15,6 +15,9 @@
 #include "mas.h"
 #include "mas_io.h"
 
+/* Requests that a context keeps for later. */
+#define MAS_MAX_SPARE	64
+
 /* Count a request in the queue and put it last of those in flight. */
 static bool mas_ctx_try_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 			      struct mas_req *req)
@@ -58,18 +61,15 @@ int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 /**
  * mas_ctx_may_start - is it a request's turn?
  * @ctx: the context
- * @req: the request, admitted and not started
+ * @req: a request with MXCD_MAS_REQ_DRAIN, admitted and not started
  *
  * Context: process context.
- * Return: false for a request with MXCD_MAS_REQ_DRAIN when older ones are in
- * flight; mas_io_kick() is called for it when they have completed.
+ * Return: false when older ones are in flight; mas_io_kick() is called for it when
+ * they have completed.
  */
 bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req)
 {
 	bool may;
-
-	if (!(req->flags & MXCD_MAS_REQ_DRAIN))
-		return true;
 
 	spin_lock_irq(&ctx->lock);
 	may = req->cancelled || list_is_first(&req->node, &ctx->inflight);
@@ -95,8 +95,9 @@ static struct mas_req *mas_ctx_drained(struct mas_ctx *ctx)
 static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
 {
 	list_add_tail(&req->node, &batch->done);
-	if (++batch->nr_done == batch->wake_at)
-		wake_up(&batch->wait);
+	WRITE_ONCE(batch->nr_done, batch->nr_done + 1);
+	if (batch->nr_done == batch->wake_at)
+		wake_up_process(batch->submitter);
 }
 
 static void mas_ctx_add_done(struct mas_ctx *ctx, struct mas_req *req)
@@ -239,15 +240,21 @@ static void mas_flush(struct list_head *reqs)
 
 static int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)
 {
-	struct mxcd_mas_comp c = {
-		.user_data	= req->user_data,
-		.result		= req->result,
-		.p2p_bytes	= req->p2p_bytes,
-		.route		= req->route,
-		.reason		= req->reason,
-	};
+	if (!user_write_access_begin(comp, sizeof(*comp)))
+		return -EFAULT;
 
-	return copy_to_user(comp, &c, sizeof(c)) ? -EFAULT : 0;
+	unsafe_put_user(req->user_data, &comp->user_data, fault);
+	unsafe_put_user(req->result, &comp->result, fault);
+	unsafe_put_user(req->p2p_bytes, &comp->p2p_bytes, fault);
+	unsafe_put_user(req->route, &comp->route, fault);
+	unsafe_put_user(req->reason, &comp->reason, fault);
+	unsafe_put_user(0, &comp->__reserved, fault);
+	user_write_access_end();
+	return 0;
+
+fault:
+	user_write_access_end();
+	return -EFAULT;
 }
 
 /*
@@ -279,7 +286,7 @@ static void mas_ctx_put_back(struct mas_ctx *ctx, struct list_head *reqs, bool a
 static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 				struct mxcd_mas_comp __user *comps, bool by_index)
 {
-	struct mas_req *req, *next;
+	struct mas_req *req, *next, *spare = NULL;
 	unsigned int nr = 0;
 
 	mas_flush(reqs);
@@ -288,9 +295,15 @@ static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 			break;
 		list_del(&req->node);
 		mas_io_end_file(req);
-		mas_io_free(req);
-		nr++;
+		if (nr++ < MAS_MAX_SPARE) {
+			req->next = spare;
+			spare = req;
+		} else {
+			mas_io_free(req);
+		}
 	}
+	if (spare)
+		mas_io_keep(ctx, spare);
 	mas_ctx_put_back(ctx, reqs, by_index);
 
 	return nr;
@@ -382,18 +395,7 @@ void mas_batch_init(struct mas_batch *batch)
 	INIT_LIST_HEAD(&batch->done);
 	batch->nr_done = 0;
 	batch->wake_at = 0;
-	init_waitqueue_head(&batch->wait);
-}
-
-static bool mas_batch_ready(struct mas_ctx *ctx, struct mas_batch *batch)
-{
-	bool ready;
-
-	spin_lock_irq(&ctx->lock);
-	ready = batch->nr_done >= batch->wake_at;
-	spin_unlock_irq(&ctx->lock);
-
-	return ready;
+	batch->submitter = current;
 }
 
 /**
@@ -408,16 +410,24 @@ static bool mas_batch_ready(struct mas_ctx *ctx, struct mas_batch *batch)
 void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
 		    unsigned int min_nr, u64 timeout_ns)
 {
-	unsigned long timeout = MAX_SCHEDULE_TIMEOUT;
+	long timeout = MAX_SCHEDULE_TIMEOUT;
 
 	if (timeout_ns)
 		timeout = min_t(u64, nsecs_to_jiffies64(timeout_ns) + 1, MAX_SCHEDULE_TIMEOUT);
 
+	/* Not earlier: while it submits, the submitter may sleep for other reasons. */
 	spin_lock_irq(&ctx->lock);
 	batch->wake_at = min_nr;
 	spin_unlock_irq(&ctx->lock);
 
-	wait_event_killable_timeout(batch->wait, mas_batch_ready(ctx, batch), timeout);
+	for (;;) {
+		set_current_state(TASK_KILLABLE);
+		if (READ_ONCE(batch->nr_done) >= min_nr || !timeout ||
+		    fatal_signal_pending(current))
+			break;
+		timeout = schedule_timeout(timeout);
+	}
+	__set_current_state(TASK_RUNNING);
 }
 
 static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)

@@ -12,6 +12,9 @@
 #include "mas.h"
 #include "mas_io.h"
 
+/* Tags that the block layer may take at once; it submits as many at a time. */
+#define MAS_PLUG_IOS	32U
+
 /**
  * mas_submit_flags - how requests that come by a file are submitted
  * @filp: the file
@@ -86,6 +89,7 @@ void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
 		.ctx	= ctx,
 		.batch	= batch,
 		.how	= how,
+		.spare	= xchg(&ctx->spare, NULL),
 	};
 }
 
@@ -121,10 +125,17 @@ static void mas_submit_link(struct mas_submit *submit, bool link, bool failed)
 	mas_submit_start(submit);
 }
 
+static s64 mas_submit_control(struct mas_submit *submit, struct mas_req *req,
+			      const struct mxcd_mas_req *args)
+{
+	mas_submit_forget(submit);
+	return mas_io_control(req, args);
+}
+
 static int mas_submit_resolve(struct mas_submit *submit, struct mas_req *req,
 			      const struct mxcd_mas_req *args)
 {
-	int ret = mas_req_resolve(req, args);
+	int ret = mas_req_resolve(submit, req, args);
 
 	if (!ret && (submit->head || args->flags & (MXCD_MAS_REQ_LINK | MXCD_MAS_REQ_DRAIN)))
 		ret = mas_io_prepare_work(req);
@@ -150,7 +161,7 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 	struct mas_req *req;
 	s64 ret;
 
-	req = mas_io_create(submit->ctx, args, submit->nr);
+	req = mas_io_create(submit, args);
 	if (!req)
 		return -ENOMEM;
 
@@ -168,7 +179,7 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 		ret = -ECANCELED;
 	if (!ret)
 		ret = mas_is_io(args->op) ? mas_submit_resolve(submit, req, args) :
-					    mas_io_control(req, args);
+					    mas_submit_control(submit, req, args);
 
 	if (ret || !mas_is_io(args->op)) {
 		req->result = ret;
@@ -193,6 +204,9 @@ void mas_submit_end(struct mas_submit *submit, bool cut)
 	if (cut && submit->head)
 		WRITE_ONCE(submit->head->cancelled, true);
 	mas_submit_start(submit);
+	mas_submit_forget(submit);
+	if (submit->spare)
+		mas_io_keep(submit->ctx, submit->spare);
 }
 
 /* Take the next request of an array. */
@@ -234,13 +248,17 @@ long mas_submit_user(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs
 	int ret = 0;
 
 	mas_submit_begin(&submit, ctx, batch, how);
-	blk_start_plug(&plug);
+	if (nr > 1) {
+		blk_start_plug(&plug);
+		plug.nr_ios = min(nr, MAS_PLUG_IOS);
+	}
 	while (submit.nr < nr && !ret) {
 		ret = mas_submit_next(&submit, reqs, comps);
 		cond_resched();
 	}
 	mas_submit_end(&submit, ret);
-	blk_finish_plug(&plug);
+	if (nr > 1)
+		blk_finish_plug(&plug);
 
 	return submit.nr ? (long)submit.nr : ret;
 }

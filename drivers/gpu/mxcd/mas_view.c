@@ -71,22 +71,36 @@ static unsigned int mas_view_find(const struct mas_view *view, u64 offset)
  * @offset: first byte
  * @len: bytes, at least 1; @offset + @len is within the view
  * @dir: ITER_DEST to fill VRAM, ITER_SOURCE to read it
- * @iter: set up to name just the slice, over the extents of the view
+ * @one: room for the slice where it lies in one extent; to live as long as @iter
+ *	and the bios that are made of it
+ * @iter: set up to name just the slice
  *
  * Context: any.
  */
 void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
-		   unsigned int dir, struct iov_iter *iter)
+		   unsigned int dir, struct bio_vec *one, struct iov_iter *iter)
 {
 	unsigned int first = mas_view_find(view, offset);
-	unsigned int last = mas_view_find(view, offset + len - 1);
+	const struct bio_vec *bvec = view->bvecs + first;
+	u64 skip = offset - view->starts[first];
+	unsigned int last;
+
+	/* The block layer looks for no split in a bio that shows to be one page. */
+	if (skip + len <= bvec->bv_len) {
+		skip += bvec->bv_offset;
+		bvec_set_page(one, pfn_to_page(page_to_pfn(bvec->bv_page) + PHYS_PFN(skip)),
+			      len, offset_in_page(skip));
+		iov_iter_bvec(iter, dir, one, 1, len);
+		return;
+	}
 
 	/*
 	 * The block layer keeps the number of segments in 16 bits: no surplus. A
 	 * handle has at most 16384 extents in the longest piece.
 	 */
-	iov_iter_bvec(iter, dir, view->bvecs + first, last - first + 1, len);
-	iter->iov_offset = offset - view->starts[first];
+	last = mas_view_find(view, offset + len - 1);
+	iov_iter_bvec(iter, dir, bvec, last - first + 1, len);
+	iter->iov_offset = skip;
 }
 
 /**

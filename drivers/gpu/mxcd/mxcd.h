@@ -8,9 +8,9 @@
  *
  *	mxcd_gpus_lock -> mxcd_links_lock
  *
- * mas_ctx::lock is taken with interrupts off; inside it, only the locks of wait
- * queues and of eventfds are. No mutex is taken on the I/O path. Removing a file
- * from sysfs waits for its readers: none of them waits for a lock.
+ * mas_ctx::lock is taken with interrupts off; inside it, only those of wait
+ * queues, eventfds and the scheduler are. No mutex is taken on the I/O path.
+ * Removing a file from sysfs waits for its readers: none of them waits for a lock.
  */
 #ifndef _MXCD_H
 #define _MXCD_H
@@ -21,13 +21,13 @@
 #include <linux/list.h>
 #include <linux/memremap.h>
 #include <linux/mutex.h>
+#include <linux/pci.h>
 #include <linux/percpu-refcount.h>
 #include <linux/types.h>
 
 struct bio_vec;
 struct gen_pool;
 struct mxcd_node;
-struct pci_dev;
 
 #define MXCD_NAME	"mxcd"
 
@@ -101,9 +101,6 @@ struct mxcd_gpu {
 /* mxcd_drv.c */
 void mxcd_gpu_put(struct mxcd_gpu *gpu);
 struct mxcd_gpu *mxcd_gpu_enter(unsigned int index);
-bool mxcd_gpu_tryenter(struct mxcd_gpu *gpu);
-void mxcd_gpu_leave(struct mxcd_gpu *gpu);
-bool mxcd_gpu_gone(struct mxcd_gpu *gpu);
 u64 mxcd_gpus_enabled(void);
 
 /* mxcd_vram.c */
@@ -123,5 +120,43 @@ void mxcd_layout_exit(void);
 int mxcd_layout_add(struct mxcd_gpu *gpu);
 void mxcd_layout_del(struct mxcd_gpu *gpu);
 void mxcd_layout_changed(void);
+
+/**
+ * mxcd_gpu_tryenter - begin to use the VRAM of a GPU that is at hand
+ * @gpu: the GPU, a reference is held
+ *
+ * Context: any.
+ * Return: false when the GPU is being unbound or was.
+ */
+static inline bool mxcd_gpu_tryenter(struct mxcd_gpu *gpu)
+{
+	return percpu_ref_tryget_live(&gpu->gate);
+}
+
+/**
+ * mxcd_gpu_leave - end of the use that mxcd_gpu_enter() or mxcd_gpu_tryenter() began
+ * @gpu: the GPU; not to be touched afterwards
+ *
+ * Context: any.
+ */
+static inline void mxcd_gpu_leave(struct mxcd_gpu *gpu)
+{
+	percpu_ref_put(&gpu->gate);
+}
+
+/**
+ * mxcd_gpu_gone - has the VRAM of a GPU gone since it was entered?
+ * @gpu: the GPU, its gate held
+ *
+ * A posted write to a BAR that is not there any more is lost without an error,
+ * so what the storage controller says of a transfer does not count then.
+ *
+ * Context: any.
+ * Return: true when data may be lost.
+ */
+static inline bool mxcd_gpu_gone(struct mxcd_gpu *gpu)
+{
+	return percpu_ref_is_dying(&gpu->gate) || pci_channel_offline(gpu->pdev);
+}
 
 #endif /* _MXCD_H */

@@ -140,44 +140,6 @@ struct mxcd_gpu *mxcd_gpu_enter(unsigned int index)
 }
 
 /**
- * mxcd_gpu_tryenter - begin to use the VRAM of a GPU that is at hand
- * @gpu: the GPU, a reference is held
- *
- * Context: any.
- * Return: false when the GPU is being unbound or was.
- */
-bool mxcd_gpu_tryenter(struct mxcd_gpu *gpu)
-{
-	return percpu_ref_tryget_live(&gpu->gate);
-}
-
-/**
- * mxcd_gpu_leave - end of the use that mxcd_gpu_enter() or mxcd_gpu_tryenter() began
- * @gpu: the GPU; not to be touched afterwards
- *
- * Context: any.
- */
-void mxcd_gpu_leave(struct mxcd_gpu *gpu)
-{
-	percpu_ref_put(&gpu->gate);
-}
-
-/**
- * mxcd_gpu_gone - has the VRAM of a GPU gone since it was entered?
- * @gpu: the GPU, its gate held
- *
- * A posted write to a BAR that is not there any more is lost without an error,
- * so what the storage controller says of a transfer does not count then.
- *
- * Context: any.
- * Return: true when data may be lost.
- */
-bool mxcd_gpu_gone(struct mxcd_gpu *gpu)
-{
-	return percpu_ref_is_dying(&gpu->gate) || pci_channel_offline(gpu->pdev);
-}
-
-/**
  * mxcd_gpus_enabled - the GPUs that MAS serves at this moment
  *
  * Context: any.

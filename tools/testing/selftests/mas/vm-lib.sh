@@ -23,6 +23,7 @@ MEM=2G
 VRAM=256M
 VM_APPEND=
 VM_ARGS=()
+VM_DRIVE=
 
 say()
 {
@@ -362,7 +363,7 @@ vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 	for image; do
 		n=$((n + 1))
 		id=$serial-$n
-		VM_ARGS+=(-drive "file=$image,id=$id,if=none,format=raw,cache=unsafe,discard=unmap"
+		VM_ARGS+=(-drive "file=$image,id=$id,if=none,format=raw,cache=unsafe,discard=unmap$VM_DRIVE"
 			  -device "nvme-ns,bus=$serial,drive=$id,nsid=$n,$sizes")
 	done
 }
