@@ -42,10 +42,6 @@ struct group {
 	} cases[MAX_CASES];
 };
 
-#define URINGS(_qd)							\
-	{ &way_uring, _qd }, { &way_uring_huge, _qd },			\
-	{ &way_uring_defer, _qd }, { &way_uring_defer_huge, _qd }
-
 static const struct group groups[] = {
 	{ 4 * KIB, 256, .slow = true, .cases = {
 		{ &way_mas, 1 }, { &way_pread, 1 }, { &way_pread_huge, 1 } } },
@@ -57,11 +53,16 @@ static const struct group groups[] = {
 	{ 16 * MIB, 4, .slow = true, .cases = {
 		{ &way_mas, 1 }, { &way_pread, 1 }, { &way_pread_huge, 1 } } },
 	{ 4 * KIB, 512, .cases = {
-		{ &way_mas, 32 }, { &way_mas_slide, 32 }, URINGS(32) } },
+		{ &way_mas, 32 }, { &way_mas_slide, 32 },
+		{ &way_uring, 32 }, { &way_uring_huge, 32 },
+		{ &way_uring_defer, 32 }, { &way_uring_defer_huge, 32 } } },
 	{ 64 * KIB, 512, .cases = {
-		{ &way_mas, 32 }, { &way_mas_slide, 32 }, URINGS(32) } },
+		{ &way_mas, 32 }, { &way_mas_slide, 32 },
+		{ &way_uring, 32 }, { &way_uring_huge, 32 },
+		{ &way_uring_defer, 32 }, { &way_uring_defer_huge, 32 } } },
 	{ MIB, 64, .cases = {
-		{ &way_mas, 8 }, { &way_mas_slide, 8 }, URINGS(8) } },
+		{ &way_mas, 8 }, { &way_mas_slide, 8 }, { &way_uring, 8 }, { &way_uring_huge, 8 },
+		{ &way_uring_defer, 8 }, { &way_uring_defer_huge, 8 } } },
 	{ 4 * KIB, MAX_SEGS, .slow = true, .in_order = true, .raw_reads_only = true, .cases = {
 		{ &way_segs, 1 }, { &way_mas, 1 }, { &way_mas, 32 } } },
 	{ 4 * KIB, 2048, .slow = true, .raw_reads_only = true, .cases = {
@@ -121,13 +122,14 @@ static unsigned long long write_mark(const struct job *job, unsigned int place, 
 
 static void prepare_data(const struct way *way, const struct job *job)
 {
-	volatile unsigned long long *mark;
+	unsigned long long *mark, value;
 	size_t pos;
 
 	write_mark(NULL, 0, 0);
 	for (pos = 0; pos < BUFFER; pos += PAGE) {
 		mark = (void *)(*way->buffer + pos);
-		*mark = job->write ? write_mark(job, pos / job->bytes, pos % job->bytes) : 0;
+		value = job->write ? write_mark(job, pos / job->bytes, pos % job->bytes) : 0;
+		__atomic_store_n(mark, value, __ATOMIC_RELAXED);
 	}
 }
 
@@ -135,12 +137,14 @@ static void prepare_data(const struct way *way, const struct job *job)
 static unsigned long long read_mark(const struct way *way, const struct job *job,
 				    unsigned int i, unsigned int place, size_t skip)
 {
-	static char data[BUFFER] __attribute__((aligned(PAGE)));
-	volatile unsigned long long *mark;
+	static char *data;
+	unsigned long long *mark;
 
+	if (!data)
+		data = aligned_alloc(PAGE, BUFFER);
 	if (!job->write) {
 		mark = (void *)(*way->buffer + place * job->bytes + skip);
-		return *mark;
+		return __atomic_load_n(mark, __ATOMIC_RELAXED);
 	}
 	if (!skip && pread(job->target->fd, data, job->bytes, job->offsets[i]) < 0)
 		err(1, "pread");
@@ -315,7 +319,9 @@ static void run_group(const struct group *g, const struct target *target, bool w
 	char names[MAX_CASES][64];
 	unsigned int i, turn;
 
-	if (g->slow != target->slow || (g->raw_reads_only && (write || strcmp(target->name, "raw"))))
+	bool raw_read = !write && !strcmp(target->name, "raw");
+
+	if (g->slow != target->slow || (g->raw_reads_only && !raw_read))
 		return;
 	make_offsets(&job, g->in_order);
 	for (turn = 0; turn <= nr_turns; turn++) {

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 struct icount {
-	volatile unsigned long *turns;
+	unsigned long *turns;	/* shared with the child */
 	pid_t child;
 	double per_turn;
 	double per_lap;		/* what icount_lap() itself takes */
@@ -51,7 +51,7 @@ static inline void icount_begin(struct icount *ic)
 	ic->slept_cost = 0;
 	ic->slept = 0;
 	ic->laps = 0;
-	ic->start_turns = *ic->turns;
+	ic->start_turns = __atomic_load_n(ic->turns, __ATOMIC_RELAXED);
 	ic->lap_turns = ic->start_turns;
 	ic->start_ns = icount_ns();
 	ic->lap_ns = ic->start_ns;
@@ -62,13 +62,13 @@ static inline double icount_end(struct icount *ic)
 {
 	unsigned long long ns = icount_ns() - ic->start_ns;
 
-	return ns - (*ic->turns - ic->start_turns) * ic->per_turn;
+	return ns - (__atomic_load_n(ic->turns, __ATOMIC_RELAXED) - ic->start_turns) * ic->per_turn;
 }
 
 static inline void icount_lap(struct icount *ic)
 {
 	unsigned long long ns = icount_ns();
-	unsigned long turns = *ic->turns;
+	unsigned long turns = __atomic_load_n(ic->turns, __ATOMIC_RELAXED);
 
 	if (turns != ic->lap_turns) {
 		ic->slept_cost += ns - ic->lap_ns - ic->per_lap -
@@ -87,7 +87,7 @@ static inline void icount_sleep(long ns)
 	nanosleep(&ts, NULL);
 }
 
-static inline void icount_idle(volatile unsigned long *turns)
+static inline void icount_idle(unsigned long *turns)
 {
 	struct sched_param param = { 0 };
 
@@ -95,7 +95,7 @@ static inline void icount_idle(volatile unsigned long *turns)
 	if (sched_setscheduler(0, SCHED_IDLE, &param))
 		_exit(1);
 	for (;;)
-		++*turns;
+		__atomic_store_n(turns, *turns + 1, __ATOMIC_RELAXED);
 }
 
 /* Start the child and see what a turn of its loop takes, timer ticks included. */
@@ -115,12 +115,13 @@ static inline void icount_init(struct icount *ic)
 		icount_idle(ic->turns);
 
 	icount_sleep(100000000);
-	turns = *ic->turns;
+	turns = __atomic_load_n(ic->turns, __ATOMIC_RELAXED);
 	ic->start_ns = icount_ns();
 	icount_sleep(500000000);
-	if (*ic->turns == turns)
+	if (__atomic_load_n(ic->turns, __ATOMIC_RELAXED) == turns)
 		errx(1, "the idle child does not run");
-	ic->per_turn = (double)(icount_ns() - ic->start_ns) / (*ic->turns - turns);
+	turns = __atomic_load_n(ic->turns, __ATOMIC_RELAXED) - turns;
+	ic->per_turn = (double)(icount_ns() - ic->start_ns) / turns;
 
 	icount_begin(ic);
 	for (i = 0; i < 1000; i++)

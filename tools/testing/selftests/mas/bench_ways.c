@@ -217,9 +217,11 @@ static void psync_run_vram(const struct way *way, const struct job *job)
 const struct way way_pread = {
 	.name = "pread", .run = psync_run, .place = batch_place, .buffer = &ram_small,
 };
+
 const struct way way_pread_huge = {
 	.name = "pread-huge", .run = psync_run, .place = batch_place, .buffer = &ram_huge,
 };
+
 const struct way way_pread_vram = {
 	.name = "pread-memcpy", .run = psync_run_vram, .place = batch_place,
 	.buffer = &mas_vram,
