@@ -16,7 +16,7 @@ SELFTESTS := tools/testing/selftests/mas
 KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
-.PHONY: all modules modules_install clean check check-static demo bench help
+.PHONY: all modules modules_install clean check check-all check-static demo bench help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -31,6 +31,9 @@ clean:				## remove what a build leaves in the tree
 
 check:				## all checks, then the tests in a virtual machine (KERNEL=6.12)
 	$(SELFTESTS)/check.sh -k $(KERNEL)
+
+check-all:			## what check has no time for: the demo on odd files
+	$(SELFTESTS)/check-all.sh -k $(KERNEL)
 
 check-static:			## only the checks that need no virtual machine
 	$(SELFTESTS)/check-static.sh -k $(KERNEL)
