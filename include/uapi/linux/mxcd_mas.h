@@ -504,10 +504,10 @@ struct mxcd_mas_unregister {
  * soon as one request was taken. Entry i of @comps belongs to request i. A
  * request that had not completed when the call returned, because fewer were
  * waited for or the time was over, has the result -EINPROGRESS there and its
- * other fields as they were; its completion comes by read(2). As pread(2) on a file, the wait ends early only
- * when the caller is killed. The queue holds at most
- * out_max_queue requests (&struct mxcd_mas_query): when it is full, fewer are
- * taken, and when not even one fits the call waits until one does or, with
+ * other fields as they were; its completion comes by read(2). As pread(2) on a
+ * file, the wait ends early only when the caller is killed. The queue holds at
+ * most out_max_queue requests (&struct mxcd_mas_query): when it is full, fewer
+ * are taken, and when not even one fits the call waits until one does or, with
  * O_NONBLOCK, fails with -EAGAIN. With O_NONBLOCK submission does not wait for a
  * disk. Submission ends early where a request cannot be read or its entry of
  * @comps not be written (-EFAULT if it is the first); a chain of links that is

@@ -363,7 +363,8 @@ vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 	for image; do
 		n=$((n + 1))
 		id=$serial-$n
-		VM_ARGS+=(-drive "file=$image,id=$id,if=none,format=raw,cache=unsafe,discard=unmap$VM_DRIVE"
+		VM_ARGS+=(-drive
+			"file=$image,id=$id,if=none,format=raw,cache=unsafe,discard=unmap$VM_DRIVE"
 			  -device "nvme-ns,bus=$serial,drive=$id,nsid=$n,$sizes")
 	done
 }
