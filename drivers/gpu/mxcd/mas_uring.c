@@ -109,10 +109,9 @@ int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,
 			 MAS_IO_NONBLOCK | (nonblock ? MAS_IO_QUEUE_NOWAIT : 0));
 	submit.cmd = cmd;
 	ret = mas_submit_one(&submit, &args);
+	mas_submit_end(&submit, ret);
 	if (ret)
 		return ret;
-
-	mas_submit_end(&submit, false);
 
 	/* Here the task work that ends the command cannot run before this returns. */
 	if (nonblock)
