@@ -115,9 +115,16 @@ kernel_packages()
 }
 
 GUEST_PACKAGES=(
-	bash busybox-static cpio dash dmsetup e2fsprogs fdisk gcc gcc-multilib
-	kmod libc6-dev libc6-dev-i386 make mount perl procps python3-minimal
-	shellcheck sparse udev util-linux xfsprogs xz-utils
+	# boots and builds: kernels, the driver, test programs of both sizes
+	bash bc bison busybox-static clang-19 cpio dash flex gcc gcc-12 gcc-multilib
+	kmod libc6-dev libc6-dev-i386 libelf-dev lld-19 llvm-19 make mount perl
+	procps python3-minimal shellcheck sparse udev util-linux xz-utils
+	# disks and what is put on them
+	attr btrfs-progs cryptsetup-bin dmsetup e2fsprogs exfatprogs f2fs-tools
+	fdisk fscrypt fsverity fuse2fs fuse3 lvm2 mdadm nfs-common
+	nfs-kernel-server nvme-cli pciutils quota xfsprogs
+	# load, and eyes on the kernel
+	bpftrace fio stress-ng trace-cmd
 )
 
 # The Debian mirror that this machine itself uses.
