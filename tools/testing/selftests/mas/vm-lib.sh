@@ -90,6 +90,7 @@ cached() # NAME KEY MESSAGE FUNCTION [ARG...]
 		rm -rf --one-file-system "$tmp"
 		"$@" "$tmp" {lock}>&-
 		mv -T "$tmp" "$entry"
+		touch "$entry"
 		find "$CACHE" -maxdepth 1 \( -name "$name-*" -o -name "tmp-$name-*" \) \
 			-mtime +14 -exec rm -rf --one-file-system {} +
 	fi
@@ -273,25 +274,40 @@ in_tree() # DIR COMMAND...
 
 # --- the sources, built for the guest -----------------------------------------
 
-# The checkout without what a build in it may have left behind, as an archive
-# that depends on nothing but its contents.
-pack_sources()
+# The checkout, or what of it is named, without what a build in it may have left
+# behind, as an archive that depends on nothing but its contents.
+pack_sources() # [PATH...]
 {
+	(($#)) || set -- .
 	tar -C "$TOP" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
 		--exclude-vcs --exclude='*.o' --exclude='*.ko' --exclude='*.mod' \
 		--exclude='*.mod.c' --exclude='.*.cmd' --exclude='Module.symvers' \
-		--exclude='modules.order' --exclude='__pycache__' -c .
+		--exclude='modules.order' --exclude='__pycache__' --exclude='./dist' -c "$@"
 }
 
-unpack_sources() # DIR
+unpack_sources() # DIR [PATH...]
 {
 	mkdir "$1"
-	pack_sources | tar -C "$1" --no-same-owner -xf -
+	pack_sources "${@:2}" | tar -C "$1" --no-same-owner -xf -
 }
 
-# Build the driver and the test programs. In DIR: the sources, built; "tests",
-# the names of the programs that are tests; "programs.log", what make said.
-make_build() # DIR
+# What driver and programs are made of.
+DRIVER_SOURCES=(Makefile Kbuild Kconfig compat drivers include)
+PROGRAM_SOURCES=(tools/testing/selftests include)
+
+make_driver() # DIR
+{
+	local jobs
+
+	jobs=-j$(nproc)
+	unpack_sources "$1" "${DRIVER_SOURCES[@]}"
+	quietly "$CACHE/log/build-driver.log" in_tree "$1" \
+		make "$jobs" KDIR="/lib/modules/$RELEASE/build" modules
+}
+
+# In DIR, beside the programs: "tests", the names of those that are tests;
+# "programs.log", what make said.
+make_programs() # DIR
 {
 	local dir=$1 selftests=/mnt/tools/testing/selftests/mas
 	local make_tests=(make -s -C "$selftests" COLLECTION=mas
@@ -299,22 +315,40 @@ make_build() # DIR
 	local jobs
 
 	jobs=-j$(nproc)
-	unpack_sources "$dir"
-	quietly "$CACHE/log/build-driver.log" in_tree "$dir" \
-		make "$jobs" KDIR="/lib/modules/$RELEASE/build" modules
+	unpack_sources "$dir" "${PROGRAM_SOURCES[@]}"
 	in_tree "$dir" "${make_tests[@]}" clean
 	quietly "$dir/programs.log" in_tree "$dir" "${make_tests[@]}" "$jobs" all
 	in_tree "$dir" "${make_tests[@]}" emit_tests | sed -n 's/^mas://p' >"$dir/tests"
 }
 
+# The checkout with driver and programs in their places.
+make_build() # DRIVER PROGRAMS DIR
+{
+	mkdir "$3"
+	cp -a "$1/." "$2/." "$3/"
+	pack_sources | tar -C "$3" --no-same-owner -xf -
+}
+
+key_of_sources() # PATH...
+{
+	pack_sources "$@" | sha256sum | cut -c 1-16
+}
+
 # Set BUILD.
 need_build()
 {
-	local sources
+	local driver programs
 
-	sources=$(pack_sources | sha256sum | cut -c 1-16)
-	cached build "$(key "$sources" "$TREE" "$SOURCE" "$(declare -f make_build)")" \
-		"building driver and tests for $RELEASE" make_build
+	driver=$(key_of_sources "${DRIVER_SOURCES[@]}")
+	cached driver "$(key "$driver" "$TREE" "$(declare -f make_driver)")" \
+		"building the driver for $RELEASE" make_driver
+	driver=$REPLY
+	programs=$(key_of_sources "${PROGRAM_SOURCES[@]}")
+	cached programs "$(key "$programs" "$TREE" "$SOURCE" "$(declare -f make_programs)")" \
+		"building the test programs" make_programs
+	programs=$REPLY
+	cached build "$(key "$driver" "$programs" "$(key_of_sources)")" \
+		"putting the build together" make_build "$driver" "$programs"
 	BUILD=$REPLY
 }
 
