@@ -42,7 +42,7 @@ demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
 	$(SELFTESTS)/demo.sh $(if $(FILE),'$(FILE)')
 
 bench:				## instructions per I/O, beside pread and io_uring (CASE=<one>)
-	$(SELFTESTS)/bench.sh -k $(KERNEL) $(CASE)
+	$(SELFTESTS)/bench.sh -k $(KERNEL) -i -c $(CASE)
 
 help:				## this list
 	@echo 'Targets (C=2 and W=1 work as in a kernel tree):'

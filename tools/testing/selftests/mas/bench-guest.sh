@@ -4,6 +4,8 @@
 # Inside the guest: find the disks of the bench, print what its figures depend on,
 # run it.
 
+DISKS=6
+
 # The disk of the controller SERIAL.
 nvme_disk() # SERIAL
 {
@@ -26,7 +28,7 @@ facts()
 
 for ((i = 0; i < 100; i++)); do
 	disks=(/dev/nvme*n*)
-	((${#disks[@]} < 4)) || break
+	((${#disks[@]} < DISKS)) || break
 	sleep 0.1
 done
 # One CPU would make the kernel choose another scheduler than two.
@@ -37,7 +39,9 @@ MAS_RAW=$(nvme_disk raw)
 MAS_RAW_SLOW=$(nvme_disk raw-slow)
 MAS_EXT4_DISK=$(nvme_disk ext4)
 MAS_EXT4_SLOW=$(nvme_disk ext4-slow)
-export MAS_RAW MAS_RAW_SLOW MAS_EXT4_DISK MAS_EXT4_SLOW
+MAS_MDTS5=$(nvme_disk mdts5)
+MAS_MDTS5_SLOW=$(nvme_disk mdts5-slow)
+export MAS_RAW MAS_RAW_SLOW MAS_EXT4_DISK MAS_EXT4_SLOW MAS_MDTS5 MAS_MDTS5_SLOW
 mkdir -p /mnt/bench /mnt/bench-slow
 mount -t ext4 "$MAS_EXT4_DISK" /mnt/bench || exit
 mount -t ext4 "$MAS_EXT4_SLOW" /mnt/bench-slow || exit
@@ -46,4 +50,5 @@ echo "# command line: $(</proc/cmdline)"
 facts /sys/block/nvme*/queue/{scheduler,max_hw_sectors_kb,max_segments,nomerges,wbt_lat_usec}
 facts /sys/devices/system/cpu/vulnerabilities/* /sys/kernel/mm/transparent_hugepage/enabled
 facts /sys/devices/system/clocksource/clocksource0/current_clocksource
+facts /sys/module/nvme/parameters/sgl_threshold
 exec ./bench "$@"
