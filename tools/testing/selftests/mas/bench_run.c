@@ -24,7 +24,7 @@
 #define MAX_CASES	11
 #define MAX_TURNS	99
 #define MAX_TRIES	20
-/* Large I/Os vary less, and take longer. */
+/* For large I/Os, which vary less and take longer, and on other than the raw disk. */
 #define FEW_TURNS	3
 #define COUNTED_IOS	16
 
@@ -97,8 +97,8 @@ static const struct group {
 	{ 64 * KIB, 1, 96, FILES, sync_ways, .slow = true },
 	{ MIB, 1, 16, FILES, sync_ways, .slow = true },
 	{ 16 * MIB, 1, 4, FILES, sync_ways, .slow = true, .few = true },
-	{ 4 * KIB, 8, 512, FILES, queued_ways },
-	{ 64 * KIB, 8, 256, FILES, queued_ways },
+	{ 4 * KIB, 8, 512, FILES, queued_ways, .few = true },
+	{ 64 * KIB, 8, 256, FILES, queued_ways, .few = true },
 	{ MIB, 8, 32, FILES, queued_ways },
 	{ 16 * MIB, 8, 8, FILES, large_ways, .few = true },
 	{ 4 * KIB, 32, 512, FILES, queued_ways },
@@ -383,7 +383,7 @@ static void measure_group(const struct group *g, struct job *job, unsigned int c
 	unsigned int i, turn, turns = nr_turns;
 	static struct seen seen[MAX_CASES];
 
-	if (g->few && turns > FEW_TURNS)
+	if ((g->few || job->target->kind != ON_RAW) && turns > FEW_TURNS)
 		turns = FEW_TURNS;
 	for (turn = 0; turn <= turns; turn++) {
 		for (i = 0; i < MAX_CASES; i++) {
@@ -456,7 +456,7 @@ void run_target(const struct target *target, bool write)
 void run_begin(void)
 {
 	icount_init(&icount);
-	printf("# idle: %.4f instructions each turn; %u measurements each case, %u of large ones\n",
+	printf("# idle: %.4f instructions each turn; %u measurements of a case, or %u\n",
 	       icount.per_turn, nr_turns, nr_turns < FEW_TURNS ? nr_turns : FEW_TURNS);
 }
 
