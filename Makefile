@@ -41,7 +41,7 @@ check-static:			## only the checks that need no virtual machine
 demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
 	$(SELFTESTS)/demo.sh $(if $(FILE),'$(FILE)')
 
-bench:				## instructions per I/O, beside pread and io_uring (CASE=<one>)
+bench:				## what an I/O costs, beside pread and io_uring (CASE=<one>)
 	$(SELFTESTS)/bench.sh -k $(KERNEL) -i -c $(CASE)
 
 help:				## this list

@@ -130,13 +130,13 @@ def read_log(path, cases, bar):
 
 def print_table(cases):
     print('# per I/O as the emulator saw it, and per byte asked for')
-    print(f'# {"":38}{"cmds":>9}{"doorb.":>9}{"irqs":>8}{"calls":>8}{"BAR rd":>10}'
-          f'{"BAR wr":>10}{"VRAM":>7}{"RAM":>7}{"disk rd":>8}{"disk wr":>8}')
+    print(f'# {"":38}{"cmds":>9}{"doorb.":>9}{"irqs":>8}{"calls":>8}{"BAR rd":>11}'
+          f'{"BAR wr":>15}{"VRAM":>7}{"RAM":>7}{"disk rd":>8}{"disk wr":>8}')
     for case in cases:
         value = case.figures()
         print(f'  {case.name:38}{value["nvme_commands"]:9.3f}{value["doorbells"]:9.3f}'
               f'{value["irqs_raised"]:8.3f}{value["syscalls"]:8.3f}'
-              f'{value["bar_reads"]:10.3f}{value["bar_writes"]:10.3f}'
+              f'{value["bar_reads"]:11.3f}{value["bar_writes"]:15.3f}'
               f'{value["vram_dma"]:7.3f}{value["ram_dma"]:7.3f}'
               f'{value["disk_read"]:8.3f}{value["disk_write"]:8.3f}')
     for case in cases:
