@@ -143,12 +143,14 @@ struct mas_submit {
  * @nr_bvecs: number of them
  * @borders: the addresses at which extents meet, ored together: tells what all
  *	of them are multiples of
+ * @generation: mxcd_gpu::generation that the VRAM was allocated in
  */
 struct mas_view {
 	const struct bio_vec *bvecs;
 	const u64 *starts;
 	unsigned int nr_bvecs;
 	u64 borders;
+	unsigned int generation;
 };
 
 /**

@@ -142,7 +142,7 @@ void mas_io_finish(struct mas_req *req)
 
 	if (req->done)
 		req->result = req->done;
-	if (req->lost || (gpu && mxcd_gpu_gone(gpu)))
+	if (req->lost || (gpu && mxcd_gpu_gone(gpu, req->faults)))
 		mas_io_lost(req);
 	if (next && !mas_io_succeeded(req))
 		WRITE_ONCE(next->cancelled, true);
@@ -282,7 +282,7 @@ static void mas_io_transfer(struct mas_req *req, unsigned int how)
 {
 	ssize_t ret;
 
-	while (!req->lost && !mxcd_gpu_gone(req->gpu) && mas_piece_next(req)) {
+	while (!req->lost && !mxcd_gpu_gone(req->gpu, req->faults) && mas_piece_next(req)) {
 		if (READ_ONCE(req->cancelled)) {
 			req->result = -ECANCELED;
 			break;
@@ -358,13 +358,25 @@ int mas_io_prepare_work(struct mas_req *req)
 	return mas_ctx_wq(req->ctx) ? 0 : -ENOMEM;
 }
 
+/* The GPU is there, and its VRAM has kept what was put there. */
+static bool mas_io_enter_first(struct mas_req *req)
+{
+	if (req->gpu)
+		req->faults = mxcd_gpu_faults(req->gpu);
+	if (!mas_io_enter(req))
+		return false;
+
+	req->lost = req->gpu && mxcd_gpu_has_lost(req->gpu, req->view->generation);
+	return !req->lost;
+}
+
 static int mas_io_plan(struct mas_req *req, unsigned int how)
 {
 	int ret = 0;
 
 	if (READ_ONCE(req->cancelled))
 		return -ECANCELED;
-	if (!mas_io_enter(req))
+	if (!mas_io_enter_first(req))
 		return -ENODEV;
 
 	if (mas_is_transfer(req->op))

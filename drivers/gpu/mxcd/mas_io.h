@@ -80,7 +80,8 @@ struct mas_owner_work {
  * @gpu: the GPU, or NULL
  * @entered: its gate is held: from the start of the request to its end, but not
  *	while a file system that is not known has a part of it
- * @lost: the GPU was gone when that was over
+ * @lost: the GPU was gone when that was over, or its VRAM had been lost before
+ * @faults: of the GPU when the request started, see mxcd_gpu_gone()
  * @owner: the submitter, held where a work item may be needed
  * @work: starts or continues the request where that may sleep
  * @user_data: as in the request
@@ -144,6 +145,7 @@ struct mas_req {
 	bool edge_direct;
 	bool flush;
 	bool notify;
+	unsigned int faults;
 	unsigned long fsize_limit;
 	u64 pos;
 	u64 mem_offset;

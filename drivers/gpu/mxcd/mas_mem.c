@@ -5,7 +5,9 @@
  * A handle is referenced by the context, by each request in flight and by each
  * mapping; the last of them gives the VRAM back. When the GPU is unbound its
  * handles lose their VRAM at once (nothing is in flight then and all mappings
- * are zapped) and live on as husks until their owners let go of them.
+ * are zapped) and live on as husks until their owners let go of them. When VRAM
+ * loses its content they become husks as well, but keep the VRAM: requests that
+ * are in flight may still write there.
  */
 #include <linux/bvec.h>
 #include <linux/mm.h>
@@ -97,6 +99,7 @@ static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size)
 	refcount_set(&mem->ref, 1);
 	mem->gpu = gpu;
 	mem->size = size;
+	mem->view.generation = READ_ONCE(gpu->generation);
 	INIT_WORK(&mem->free_work, mas_mem_free_work);
 
 	ret = mxcd_vram_alloc(gpu, size, &mem->bvecs, &mem->nr_bvecs);
@@ -332,7 +335,8 @@ static vm_fault_t mas_vm_fault(struct vm_fault *vmf)
 	/* Unbind zaps all mappings after it has closed the gate. */
 	if (!mxcd_gpu_tryenter(mem->gpu))
 		return VM_FAULT_SIGBUS;
-	ret = mas_vm_insert(mem, vmf);
+	ret = mxcd_gpu_has_lost(mem->gpu, mem->view.generation) ? VM_FAULT_SIGBUS :
+								   mas_vm_insert(mem, vmf);
 	mxcd_gpu_leave(mem->gpu);
 
 	return ret;

@@ -203,6 +203,9 @@ static int mas_segs_resolve(struct mas_ctx *ctx, struct mas_segs *segs)
 		if (mem->gpu != segs->mems[0]->gpu || !mas_seg_in_range(seg, mem) ||
 		    check_add_overflow(segs->bytes, seg->length, &segs->bytes))
 			return -EINVAL;
+		/* The younger ones may be alive, but not all of them. */
+		if (mem->view.generation != segs->mems[0]->view.generation)
+			return -ENODEV;
 	}
 
 	return 0;
@@ -293,6 +296,7 @@ static int mas_segs_build(struct mas_segs *segs)
 
 	segs->view.bvecs = segs->bvecs;
 	segs->view.starts = segs->starts;
+	segs->view.generation = segs->mems[0]->view.generation;
 	for (i = 0; i < segs->nr; i++, seg++) {
 		if (i && seg->handle != seg[-1].handle)
 			run++;

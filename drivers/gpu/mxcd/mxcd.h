@@ -81,8 +81,17 @@ struct mxcd_vram {
  * @drained: completed when @gate was killed and the last user is gone
  * @lock: protects @mems and the extents of each memory handle on it
  * @mems: memory handles of this GPU, &struct mas_mem
+ * @faults: counts what may have swallowed data on its way to VRAM, see
+ *	mxcd_gpu_gone()
+ * @generation: counts how often the content of VRAM was lost; each memory handle
+ *	has the one it was made in
+ * @trouble: why the GPU is not to be used for the time being, a text for mas_state,
+ *	or NULL
  * @node: the GPU in sysfs
  * @state: text of mas_state; does not change once the GPU is published
+ *
+ * @faults, @generation and @trouble are written with the device lock of @pdev held
+ * and read without.
  */
 struct mxcd_gpu {
 	struct kref ref;
@@ -94,6 +103,9 @@ struct mxcd_gpu {
 	struct completion drained;
 	struct mutex lock; /* see above */
 	struct list_head mems;
+	unsigned int faults;
+	unsigned int generation;
+	const char *trouble;
 	struct mxcd_node *node;
 	char state[160];
 };
@@ -120,6 +132,19 @@ void mxcd_layout_exit(void);
 int mxcd_layout_add(struct mxcd_gpu *gpu);
 void mxcd_layout_del(struct mxcd_gpu *gpu);
 void mxcd_layout_changed(void);
+void mxcd_layout_state_changed(struct mxcd_gpu *gpu);
+
+/**
+ * mxcd_gpu_is_enabled - does MAS serve this GPU at this moment?
+ * @gpu: the GPU
+ *
+ * Context: any.
+ * Return: true if so, as far as its gate does not say otherwise.
+ */
+static inline bool mxcd_gpu_is_enabled(const struct mxcd_gpu *gpu)
+{
+	return gpu->vram.size && !READ_ONCE(gpu->trouble);
+}
 
 /**
  * mxcd_gpu_tryenter - begin to use the VRAM of a GPU that is at hand
@@ -145,18 +170,49 @@ static inline void mxcd_gpu_leave(struct mxcd_gpu *gpu)
 }
 
 /**
- * mxcd_gpu_gone - has the VRAM of a GPU gone since it was entered?
- * @gpu: the GPU, its gate held
- *
- * A posted write to a BAR that is not there any more is lost without an error,
- * so what the storage controller says of a transfer does not count then.
+ * mxcd_gpu_faults - what to compare with later
+ * @gpu: the GPU; to be called before its gate is entered
  *
  * Context: any.
- * Return: true when data may be lost.
+ * Return: a number for mxcd_gpu_gone().
  */
-static inline bool mxcd_gpu_gone(struct mxcd_gpu *gpu)
+static inline unsigned int mxcd_gpu_faults(const struct mxcd_gpu *gpu)
 {
-	return percpu_ref_is_dying(&gpu->gate) || pci_channel_offline(gpu->pdev);
+	/* Pairs with mxcd_gpu_doubt(): who sees the new count sees the generation. */
+	return smp_load_acquire(&gpu->faults);
+}
+
+/**
+ * mxcd_gpu_has_lost - has VRAM lost what was in it?
+ * @gpu: the GPU, its gate held
+ * @generation: mxcd_gpu::generation when that was put there
+ *
+ * A loss that is not seen here is seen by mxcd_gpu_gone(), with a number that was
+ * taken before.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+static inline bool mxcd_gpu_has_lost(const struct mxcd_gpu *gpu, unsigned int generation)
+{
+	return READ_ONCE(gpu->generation) != generation;
+}
+
+/**
+ * mxcd_gpu_gone - may data have been lost on its way to or from VRAM?
+ * @gpu: the GPU, its gate held
+ * @faults: what mxcd_gpu_faults() returned before the transfer began
+ *
+ * A posted write to a BAR that does not answer is lost without an error, so what
+ * the storage controller says of a transfer does not count if the GPU was unbound,
+ * was reset or had a PCI error meanwhile.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+static inline bool mxcd_gpu_gone(const struct mxcd_gpu *gpu, unsigned int faults)
+{
+	return READ_ONCE(gpu->faults) != faults || pci_channel_offline(gpu->pdev);
 }
 
 #endif /* _MXCD_H */

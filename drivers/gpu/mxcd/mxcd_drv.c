@@ -10,8 +10,10 @@
 #include <linux/crash_dump.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/pm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/suspend.h>
 #include <linux/workqueue.h>
 
 #include "mas.h"
@@ -132,7 +134,7 @@ struct mxcd_gpu *mxcd_gpu_enter(unsigned int index)
 
 	rcu_read_lock();
 	gpu = rcu_dereference(mxcd_gpus[index]);
-	if (!gpu || !gpu->vram.size || !percpu_ref_tryget_live(&gpu->gate))
+	if (!gpu || !mxcd_gpu_is_enabled(gpu) || !percpu_ref_tryget_live(&gpu->gate))
 		gpu = ERR_PTR(-ENODEV);
 	rcu_read_unlock();
 
@@ -154,7 +156,7 @@ u64 mxcd_gpus_enabled(void)
 	rcu_read_lock();
 	for (i = 0; i < MXCD_MAX_GPUS; i++) {
 		gpu = rcu_dereference(mxcd_gpus[i]);
-		if (gpu && gpu->vram.size && !percpu_ref_is_dying(&gpu->gate))
+		if (gpu && mxcd_gpu_is_enabled(gpu) && !percpu_ref_is_dying(&gpu->gate))
 			set |= BIT_ULL(i);
 	}
 	rcu_read_unlock();
@@ -228,6 +230,45 @@ static void mxcd_gpu_enable(struct mxcd_gpu *gpu)
 }
 
 /*
+ * What is on its way may not arrive, whatever the storage controller will say of
+ * it: requests in flight fail.
+ */
+static void mxcd_gpu_doubt(struct mxcd_gpu *gpu)
+{
+	device_lock_assert(&gpu->pdev->dev);
+
+	/* Pairs with mxcd_gpu_faults(): who misses this, sees the generation. */
+	smp_store_release(&gpu->faults, gpu->faults + 1);
+}
+
+/*
+ * VRAM has lost its content, or is about to: all handles become husks. Waits for
+ * nothing: the disks whose requests are in flight may be part of the same reset,
+ * and their drivers may go on with these requests only after it. They may then
+ * still write to VRAM, but to none that has been given to somebody else: each holds
+ * its handle.
+ */
+static void mxcd_gpu_lose(struct mxcd_gpu *gpu)
+{
+	if (!gpu->vram.size)
+		return;
+
+	WRITE_ONCE(gpu->generation, gpu->generation + 1);
+	mxcd_gpu_doubt(gpu);
+	mas_dev_zap();
+}
+
+/* Stop to use a GPU for a while, or go on when @trouble is NULL. */
+static void mxcd_gpu_pause(struct mxcd_gpu *gpu, const char *trouble)
+{
+	if (!gpu->vram.size || gpu->trouble == trouble)
+		return;
+
+	WRITE_ONCE(gpu->trouble, trouble);
+	mxcd_layout_state_changed(gpu);
+}
+
+/*
  * Turn MAS off: nothing new starts, what runs ends, mappings go, and only then
  * the pages. Handles stay as husks without VRAM until their owner frees them.
  */
@@ -237,6 +278,7 @@ static void mxcd_gpu_disable(struct mxcd_gpu *gpu)
 		return;
 
 	percpu_ref_kill(&gpu->gate);
+	mxcd_gpu_doubt(gpu);
 	wait_for_completion(&gpu->drained);
 	mas_dev_zap();
 	mas_mem_revoke_all(gpu);
@@ -294,6 +336,7 @@ static int mxcd_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		goto err_disable_gpu;
 
 	pci_set_drvdata(pdev, gpu);
+	pci_save_state(pdev); /* for mxcd_slot_reset() */
 	return 0;
 
 err_disable_gpu:
@@ -330,11 +373,123 @@ static void mxcd_remove(struct pci_dev *pdev)
 	mxcd_gpu_put(gpu);
 }
 
+static pci_ers_result_t mxcd_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
+
+	switch (state) {
+	case pci_channel_io_normal:
+		/* A write to VRAM may be what the error was about. VRAM itself is well. */
+		mxcd_gpu_doubt(gpu);
+		return PCI_ERS_RESULT_CAN_RECOVER;
+	case pci_channel_io_frozen:
+		mxcd_gpu_pause(gpu, "off: PCI error, a reset is due");
+		mxcd_gpu_lose(gpu);
+		return PCI_ERS_RESULT_NEED_RESET;
+	default:
+		mxcd_gpu_pause(gpu, "off: PCI error, the GPU does not come back");
+		mxcd_gpu_lose(gpu);
+		return PCI_ERS_RESULT_DISCONNECT;
+	}
+}
+
+static pci_ers_result_t mxcd_mmio_enabled(struct pci_dev *pdev)
+{
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static pci_ers_result_t mxcd_slot_reset(struct pci_dev *pdev)
+{
+	/* The BARs go back to where they were; some kernels restore only once. */
+	pci_restore_state(pdev);
+	pci_save_state(pdev);
+
+	return pci_device_is_present(pdev) ? PCI_ERS_RESULT_RECOVERED :
+					     PCI_ERS_RESULT_DISCONNECT;
+}
+
+static void mxcd_error_resume(struct pci_dev *pdev)
+{
+	/* Once more: pages may have been faulted in while the error was reported. */
+	mas_dev_zap();
+	mxcd_gpu_pause(pci_get_drvdata(pdev), NULL);
+}
+
+static void mxcd_reset_prepare(struct pci_dev *pdev)
+{
+	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
+
+	mxcd_gpu_pause(gpu, "off: reset");
+	mxcd_gpu_lose(gpu);
+}
+
+static void mxcd_reset_done(struct pci_dev *pdev)
+{
+	mas_dev_zap();
+	mxcd_gpu_pause(pci_get_drvdata(pdev), NULL);
+}
+
+static const struct pci_error_handlers mxcd_err_handler = {
+	.error_detected	= mxcd_error_detected,
+	.mmio_enabled	= mxcd_mmio_enabled,
+	.slot_reset	= mxcd_slot_reset,
+	.resume		= mxcd_error_resume,
+	.reset_prepare	= mxcd_reset_prepare,
+	.reset_done	= mxcd_reset_done,
+};
+
+/*
+ * Suspend to idle leaves the GPU with power: the PCI core leaves functions whose
+ * state was saved by their driver in D0, and the bridges above them. Where the
+ * firmware takes over, power goes, and what was in VRAM with it.
+ */
+static int mxcd_suspend(struct device *dev)
+{
+	struct pci_dev *pdev = to_pci_dev(dev);
+	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
+
+	if (pm_suspend_via_firmware()) {
+		mxcd_gpu_pause(gpu, "off: suspended");
+		mxcd_gpu_lose(gpu);
+	} else {
+		pci_save_state(pdev);
+	}
+
+	return 0;
+}
+
+static int mxcd_resume(struct device *dev)
+{
+	mxcd_gpu_pause(pci_get_drvdata(to_pci_dev(dev)), NULL);
+	return 0;
+}
+
+/* Power was off since the image was made. */
+static int mxcd_restore(struct device *dev)
+{
+	mxcd_gpu_lose(pci_get_drvdata(to_pci_dev(dev)));
+	return 0;
+}
+
+static const struct dev_pm_ops mxcd_pm_ops = {
+	.suspend	= pm_sleep_ptr(mxcd_suspend),
+	.resume		= pm_sleep_ptr(mxcd_resume),
+	.restore	= pm_sleep_ptr(mxcd_restore),
+};
+
+/*
+ * There is no runtime power management: the GPU stays in D0 as long as it is bound,
+ * since disks may reach for its VRAM without asking.
+ */
 static struct pci_driver mxcd_driver = {
 	.name		= MXCD_NAME,
 	.id_table	= mxcd_ids,
 	.probe		= mxcd_probe,
 	.remove		= mxcd_remove,
+	.err_handler	= &mxcd_err_handler,
+	.driver		= {
+		.pm	= pm_sleep_ptr(&mxcd_pm_ops),
+	},
 };
 
 static int __init mxcd_init(void)

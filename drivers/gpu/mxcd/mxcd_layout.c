@@ -102,7 +102,7 @@ static ssize_t gpu_properties(struct mxcd_gpu *gpu, char *buf)
 			  pci_domain_nr(pdev->bus), pci_dev_id(pdev),
 			  dev_to_node(&pdev->dev),
 			  (u64)pci_resource_len(pdev, gpu->chip->bar),
-			  mxcd_vram_used(gpu), gpu->vram.size != 0);
+			  mxcd_vram_used(gpu), mxcd_gpu_is_enabled(gpu));
 }
 
 static ssize_t properties_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
@@ -116,7 +116,10 @@ static struct kobj_attribute properties_attr = __ATTR_RO(properties);
 
 static ssize_t mas_state_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", to_node(kobj)->gpu->state);
+	struct mxcd_gpu *gpu = to_node(kobj)->gpu;
+	const char *trouble = READ_ONCE(gpu->trouble);
+
+	return sysfs_emit(buf, "%s\n", trouble ? trouble : gpu->state);
 }
 
 static struct kobj_attribute mas_state_attr = __ATTR_RO(mas_state);
@@ -197,6 +200,18 @@ void mxcd_layout_changed(void)
 {
 	sysfs_notify(mxcd_layout, NULL, "properties");
 	kobject_uevent(&mxcd_dev->kobj, KOBJ_CHANGE);
+}
+
+/**
+ * mxcd_layout_state_changed - tell those who poll mas_state, and as above
+ * @gpu: the GPU
+ *
+ * Context: may sleep; the GPU's device lock is held.
+ */
+void mxcd_layout_state_changed(struct mxcd_gpu *gpu)
+{
+	sysfs_notify(&gpu->node->kobj, NULL, "mas_state");
+	mxcd_layout_changed();
 }
 
 /**
