@@ -84,7 +84,9 @@ find_disks()
 find_gpus()
 {
 	MAS_GPUS="$(mas_pci 1af4 1110) $(mas_pci 1234 1111)"
-	export MAS_GPUS MAS_KO MAS_MODULE_PARAMS
+	# QEMU's monitor answers by way of the share.
+	MAS_HOST=$run
+	export MAS_GPUS MAS_KO MAS_MODULE_PARAMS MAS_HOST
 }
 
 run_test() # NUMBER COMMAND

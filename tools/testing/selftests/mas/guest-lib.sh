@@ -64,3 +64,21 @@ mas_ready()
 		mas_bound "$gpu" || mas_bind "$gpu" || return
 	done
 }
+
+# Have the host give QEMU a command of its monitor. Prints what QEMU says to it,
+# and fails if that is anything.
+mas_ask() # COMMAND
+{
+	local answer=$MAS_HOST/answer
+
+	[ -n "${MAS_HOST-}" ] || return
+	echo "$1" >"$MAS_HOST/ask.new" && mv "$MAS_HOST/ask.new" "$MAS_HOST/ask" || return
+	until [ -e "$answer" ]; do
+		sleep 0.1
+	done
+	set -- "$(cat "$answer")"
+	rm "$answer"
+	[ -n "$1" ] || return 0
+	echo "$1"
+	return 1
+}

@@ -24,6 +24,9 @@ VRAM=256M
 VM_APPEND=
 VM_ARGS=()
 VM_DRIVE=
+VM_PORTS=
+VM_NR_PORTS=0
+VM_NR_COMMANDS=0
 
 say()
 {
@@ -388,9 +391,21 @@ need_run_dir()
 	find "$CACHE/run" -mindepth 1 -maxdepth 1 -mtime +3 -exec rm -rf {} +
 	RUN=$(mktemp -d "$CACHE/run/$(date +%m%d-%H%M%S)-XXXX")
 	mkdir "$RUN/share"
-	trap 'vm_kill; rm -f "$RUN"/*.img "$RUN"/vram' EXIT
+	trap 'vm_kill; rm -f "$RUN"/*.img "$RUN"/vram "$RUN"/monitor' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
+}
+
+# Where the device ID goes: with VM_PORTS behind a PCIe root port "port-ID" of its
+# own, where it can be unplugged. Sets REPLY.
+vm_port() # ID
+{
+	REPLY=
+	[ -n "$VM_PORTS" ] || return 0
+	VM_NR_PORTS=$((VM_NR_PORTS + 1))
+	VM_ARGS+=(-device
+		"pcie-root-port,id=port-$1,chassis=$VM_NR_PORTS,slot=$VM_NR_PORTS")
+	REPLY=,bus=port-$1
 }
 
 # Append an NVMe controller to VM_ARGS; each image is a namespace of it.
@@ -400,7 +415,8 @@ vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 	local sizes="logical_block_size=$blocksize,physical_block_size=$blocksize"
 	shift 2
 
-	VM_ARGS+=(-device "nvme,id=$serial,serial=$serial")
+	vm_port "$serial"
+	VM_ARGS+=(-device "nvme,id=$serial,serial=$serial$REPLY")
 	for image; do
 		n=$((n + 1))
 		id=$serial-$n
@@ -414,8 +430,9 @@ vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 # host sees as the file $RUN/vram, and BAR 0 of a bochs-display.
 vm_gpus()
 {
+	vm_port gpu0
 	VM_ARGS+=(-object "memory-backend-file,id=vram,mem-path=$RUN/vram,size=$VRAM,share=on"
-		  -device "ivshmem-plain,memdev=vram"
+		  -device "ivshmem-plain,id=gpu0,memdev=vram$REPLY"
 		  -device "bochs-display,vgamem=64M")
 }
 
@@ -448,8 +465,55 @@ vm_start() # [stdio]
 		"$@" 2>"$RUN/qemu.log" || true
 		return
 	fi
-	"$@" </dev/null >"$RUN/qemu.log" 2>&1 &
+	rm -f "$RUN/monitor"
+	mkfifo "$RUN/monitor"
+	exec {VM_MONITOR}<>"$RUN/monitor"
+	echo '{"execute":"qmp_capabilities"}' >&"$VM_MONITOR"
+	"$@" -qmp stdio <"$RUN/monitor" >"$RUN/monitor.log" 2>"$RUN/qemu.log" &
 	VM_PID=$!
+}
+
+# Give QEMU a command of its human monitor. Sets REPLY to what it says, quoted as in
+# JSON: nothing is success.
+vm_monitor() # COMMAND
+{
+	VM_NR_COMMANDS=$((VM_NR_COMMANDS + 1))
+	printf '{"execute":"human-monitor-command","id":%d,"arguments":{"command-line":"%s"}}\n' \
+		"$VM_NR_COMMANDS" "$1" >&"$VM_MONITOR"
+	until REPLY=$(grep -am 1 "\"id\": ${VM_NR_COMMANDS}[,}]" "$RUN/monitor.log"); do
+		vm_running || return 0
+		sleep 0.05
+	done
+	REPLY=${REPLY#*\"return\": \"}
+	REPLY=${REPLY%\", \"id\":*}
+}
+
+# What a test in the guest may have done to its machine.
+VM_MAY_ASK='^(device_del [a-z0-9-]+'
+VM_MAY_ASK+='|device_add [a-z0-9-]+(,[a-z_]+=[a-zA-Z0-9_-]+)*'
+VM_MAY_ASK+='|object_add memory-backend-ram(,[a-z]+=[a-zA-Z0-9_-]+)*'
+VM_MAY_ASK+='|object_del [a-z0-9-]+'
+VM_MAY_ASK+='|block_set_io_throttle [a-z0-9-]+( [0-9]+){6}'
+VM_MAY_ASK+='|pcie_aer_inject_error (-[ac] )*[a-z0-9-]+ [A-Z_]+'
+VM_MAY_ASK+='|info [a-z]+)$'
+
+# Answer what the guest asks by the file "ask" of its share, see mas_ask() there.
+vm_serve()
+{
+	local share=$RUN/share command
+
+	[ -e "$share/ask" ] || return 0
+	command=$(cat "$share/ask")
+	rm "$share/ask"
+	if [[ $command =~ $VM_MAY_ASK ]]; then
+		vm_monitor "$command"
+		# Some commands tell what they have done.
+		[[ $REPLY != OK\ * ]] || REPLY=
+	else
+		REPLY="not served: $command"
+	fi
+	echo "$REPLY" >"$share/answer.new"
+	mv "$share/answer.new" "$share/answer"
 }
 
 vm_running()

@@ -21,6 +21,7 @@ usage()
 		  -a WORDS     add to the command line of the kernel
 		  -q OPTION    add an option to QEMU's; repeat it for the next word
 		  -t SECONDS   longest time without a result, then the guest is killed (720)
+		  --ports      disks and first stand-in behind PCIe root ports, to be unplugged
 		  --shell      a shell in the guest instead of tests
 		  --list       names of the tests
 		  -h, --help   this text
@@ -47,6 +48,7 @@ parse_options()
 		-a) VM_APPEND+=" $2"; shift ;;
 		-q) QEMU_ARGS+=("$2"); shift ;;
 		-t) TIMEOUT=$2; shift ;;
+		--ports) VM_PORTS=1 ;;
 		--shell) JOB=shell ;;
 		--list) JOB=list ;;
 		-h | --help) usage; exit ;;
@@ -80,6 +82,7 @@ prepare_devices()
 	in_tree "$RUN" mkfs.ext4 -q -F ext4.img
 	in_tree "$RUN" mkfs.xfs -q -s size=4096 xfs.img
 	VM_ARGS=()
+	VM_NR_PORTS=0
 	vm_nvme mas512 512 "$RUN/raw512.img" "$RUN/ext4.img"
 	vm_nvme mas4k 4096 "$RUN/raw4k.img" "$RUN/xfs.img"
 	vm_gpus
@@ -178,11 +181,12 @@ follow_guest() # NAME...
 			deadline=$((EPOCHSECONDS + TIMEOUT))
 		done
 		((running)) || break
+		vm_serve
 		if ((EPOCHSECONDS > deadline)); then
 			fail "no result and no power-off within $TIMEOUT s"
 			vm_kill
 		fi
-		sleep 0.2
+		sleep 0.1
 	done
 	number=$((DONE + 1))
 	if ((DONE < ${#names[@]})) && [ -e "$share/$number.start" ]; then
