@@ -29,7 +29,7 @@ modules_install: modules	## install mxcd.ko below /lib/modules
 clean:				## remove what a build leaves in the tree
 	$(KBUILD) clean
 
-check:				## all checks, then the tests in a virtual machine (KERNEL=6.12)
+check:				## all checks, then the tests in a virtual machine (KERNEL=6.1, 6.12 or 7.3)
 	$(SELFTESTS)/check.sh -k $(KERNEL)
 
 check-all:			## what check has no time for: the demo on odd files

@@ -3,7 +3,8 @@
 #
 # The checks that need no virtual machine: compiler with W=1, sparse,
 # checkpatch.pl --strict, kernel-doc and shellcheck, all of one known version.
-# A finding of any of them is a failure.
+# A finding of any of them is a failure. What says the same whatever the kernel is
+# done for 6.12 alone.
 
 . "$(dirname "$0")/vm-lib.sh"
 
@@ -113,12 +114,14 @@ done
 become_root "$0" -k "$KERNEL"
 need_guest
 need_run_dir
-unpack_sources "$RUN/src"
-check "compiler, W=1" check_compiler
-check "sparse" check_sparse
-check "checkpatch.pl --strict" check_checkpatch
-check "kernel-doc -Wall" check_kernel_doc
-check "shellcheck" check_shellcheck
+unpack_sources "$RUN/src" .
+check "compiler for $RELEASE, W=1" check_compiler
+if [ "$KERNEL" = 6.12 ]; then
+	check "sparse" check_sparse
+	check "checkpatch.pl --strict" check_checkpatch
+	check "kernel-doc -Wall" check_kernel_doc
+	check "shellcheck" check_shellcheck
+fi
 check "compiler, test programs" check_programs
 rm -rf "$RUN/src"
 echo "$passed passed, $failed failed"

@@ -49,7 +49,7 @@ take_file()
 		cp --reflink=auto --sparse=never -- "$FILE" "$RUN/files/source"
 	else
 		say "the file: $DEFAULT_SIZE bytes of the guest's kernel and programs"
-		{ cat "$TREE/boot/vmlinuz-$RELEASE"
+		{ cat "$KERNEL_DIR/vmlinuz"
 		  find "$TREE/usr/bin" "$TREE/usr/lib" -type f -print0 | sort -z | xargs -0 cat
 		} 2>/dev/null | head -c "$DEFAULT_SIZE" >"$RUN/files/source" || true
 	fi

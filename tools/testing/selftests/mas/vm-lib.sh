@@ -102,178 +102,9 @@ cached() # NAME KEY MESSAGE FUNCTION [ARG...]
 	REPLY=$entry
 }
 
-# --- guest tree: a Debian user land with kernel, compiler and checkers --------
+# --- guest tree and kernels ---------------------------------------------------
 
-# Everything that is run on the sources comes from here, so that the machine's
-# own versions do not matter.
-kernel_packages()
-{
-	case $KERNEL in
-	6.12)
-		echo trixie linux-image-amd64 linux-headers-amd64 linux-source-6.12
-		;;
-	*)
-		die "kernel $KERNEL is not served here (there is: 6.12)"
-		;;
-	esac
-}
-
-GUEST_PACKAGES=(
-	# boots and builds: kernels, the driver, test programs of both sizes
-	bash bc bison busybox-static clang-19 cpio dash flex gcc gcc-12 gcc-multilib
-	kmod libc6-dev libc6-dev-i386 libelf-dev lld-19 llvm-19 make mount perl
-	procps python3-minimal shellcheck sparse udev util-linux xz-utils
-	# disks and what is put on them
-	attr btrfs-progs cryptsetup-bin dmsetup e2fsprogs exfatprogs f2fs-tools
-	fdisk fscrypt fsverity fuse2fs fuse3 lvm2 mdadm nfs-common
-	nfs-kernel-server nvme-cli pciutils quota xfsprogs
-	# load, and eyes on the kernel
-	bpftrace fio stress-ng trace-cmd
-)
-
-# The Debian mirror that this machine itself uses.
-debian_mirror()
-{
-	# shellcheck disable=SC2016 # apt expands these
-	apt-get indextargets --format \
-		'$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(IDENTIFIER)|$(REPO_URI)' |
-		awk -F '|' '$1 == "Debian" && $2 == "Debian" && $3 == "main" &&
-			    $4 == "Packages" && !uri { uri = $5 } END { print uri }'
-}
-
-make_tree() # SUITE PACKAGE... DIR
-{
-	local dir=${*: -1} suite=$1 packages=("${@:2:$#-2}") mirror
-
-	mirror=$(debian_mirror)
-	if [ -z "$mirror" ]; then
-		quietly "$CACHE/log/apt.log" apt-get update
-		mirror=$(debian_mirror)
-	fi
-	[ -n "$mirror" ] || die "apt knows no Debian mirror on this machine"
-	quietly "$CACHE/log/tree.log" mmdebstrap --mode=root --variant=minbase \
-		--aptopt='Acquire::Languages "none"' \
-		--aptopt='Acquire::Retries "3"' \
-		--dpkgopt='path-exclude=/usr/share/doc/*' \
-		--dpkgopt='path-exclude=/usr/share/man/*' \
-		--dpkgopt='path-exclude=/usr/share/locale/*' \
-		--include="$(IFS=,; echo "${packages[*]}")" \
-		"$suite" "$dir" "$mirror"
-	chmod 755 "$dir"
-}
-
-# The parts of the kernel source that the tests and checkers are made of.
-make_source() # DIR
-{
-	local dir=$1 list=() part
-
-	for part in Makefile include scripts tools/testing/selftests/kselftest \
-		    tools/testing/selftests/kselftest.h \
-		    tools/testing/selftests/kselftest_harness.h \
-		    tools/testing/selftests/lib.mk; do
-		list+=("linux-source-$KERNEL/$part")
-	done
-	mkdir "$dir"
-	tar -C "$dir" --strip-components=1 -xf \
-		"$TREE/usr/src/linux-source-$KERNEL.tar.xz" "${list[@]}"
-	# checkpatch.pl knows the top of a kernel tree by these.
-	for part in COPYING CREDITS Kbuild MAINTAINERS README Documentation arch \
-		    drivers fs init ipc kernel lib; do
-		mkdir "$dir/$part"
-	done
-}
-
-make_initrd() # DIR
-{
-	local dir=$1 root=$1/root module
-
-	mkdir -p "$root"/{bin,dev,proc,modules,tmp,root}
-	cp "$TREE/bin/busybox" "$root/bin/"
-	ln -s busybox "$root/bin/sh"
-	# modprobe prints the files in the order in which they must be loaded. The
-	# modules for disks are here because unpacking them is slow in the guest.
-	in_tree "$dir" modprobe --set-version "$RELEASE" --show-depends --all \
-		virtio_pci 9pnet_virtio 9p overlay nvme ext4 xfs |
-		awk '$1 == "insmod" && !seen[$2]++ { print $2 }' >"$dir/modules"
-	while read -r module; do
-		module=$TREE$module
-		case $module in
-		*.xz) xz -dc "$module" >"$root/modules/$(basename "$module" .xz)" ;;
-		*) cp "$module" "$root/modules/" ;;
-		esac
-		basename "$module" .xz >>"$root/modules/order"
-	done <"$dir/modules"
-	cat >"$root/init" <<-'END'
-		#!/bin/sh
-		export PATH=/bin
-		busybox mount -t proc none /proc
-		if busybox grep -q mas.probe /proc/cmdline; then
-			echo "mas: a guest runs here"
-			busybox poweroff -f
-		fi
-		for module in $(busybox cat /modules/order); do
-			busybox insmod "/modules/$module"
-		done
-		share() {
-			busybox mount -t 9p -o "trans=virtio,msize=262144,$3" "$1" "$2"
-		}
-		busybox mount -t tmpfs none /tmp
-		busybox mkdir /tmp/lower /tmp/upper /tmp/work
-		share root /tmp/lower ro,cache=loose
-		busybox mount -t overlay none /root \
-			-o lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work
-		busybox mkdir /root/mas /root/run/mas
-		share mas /root/mas ro,cache=loose
-		share run /root/run/mas cache=none
-		busybox umount /proc
-		exec busybox switch_root /root /mas/tools/testing/selftests/mas/guest-init.sh
-	END
-	chmod 755 "$root/init"
-	(cd "$root" && find . | cpio --quiet -o -H newc) >"$dir/initrd"
-	rm -rf "$root"
-}
-
-# Set TREE, RELEASE, SOURCE, INITRD.
-need_guest()
-{
-	local packages
-
-	need_commands mmdebstrap cpio xz=xz-utils
-	packages=$(kernel_packages)
-	read -ra packages <<<"$packages"
-	packages+=("${GUEST_PACKAGES[@]}")
-	cached tree "$(key "${packages[@]}" "$(declare -f make_tree)")" \
-		"making the guest tree (kernel $KERNEL, compiler, checkers)" \
-		make_tree "${packages[@]}"
-	TREE=$REPLY
-	RELEASE=$(basename "$TREE"/lib/modules/*)
-	cached source "$(key "$TREE" "$(declare -f make_source)")" \
-		"unpacking parts of the kernel source" make_source
-	SOURCE=$REPLY
-	cached initrd "$(key "$TREE" "$(declare -f make_initrd in_tree)")" \
-		"making the initramfs" make_initrd
-	INITRD=$REPLY/initrd
-}
-
-# Run a command in the guest tree, where DIR is /mnt and the kernel source is
-# /srv. The mounts are seen by the command alone and go with it.
-in_tree() # DIR COMMAND...
-{
-	local dir=$1
-	shift
-	# shellcheck disable=SC2016 # for the inner shell
-	unshare --mount bash -euc '
-		tree=$1 dir=$2 source=$3
-		shift 3
-		mount -t proc none "$tree/proc"
-		mount --bind /dev "$tree/dev"
-		mount -t tmpfs none "$tree/tmp"
-		mount --bind "$dir" "$tree/mnt"
-		[ -z "$source" ] || mount --bind -o ro "$source" "$tree/srv"
-		exec chroot "$tree" env -i -C /mnt LC_ALL=C.UTF-8 HOME=/tmp \
-			PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
-	' - "$TREE" "$dir" "${SOURCE-}" "$@"
-}
+. "$SELFTESTS/vm-kernel.sh"
 
 # --- the sources, built for the guest -----------------------------------------
 
@@ -343,7 +174,7 @@ need_build()
 	local driver programs
 
 	driver=$(key_of_sources "${DRIVER_SOURCES[@]}")
-	cached driver "$(key "$driver" "$TREE" "$(declare -f make_driver)")" \
+	cached driver "$(key "$driver" "$TREE" "$KERNEL_DIR" "$(declare -f make_driver)")" \
 		"building the driver for $RELEASE" make_driver
 	driver=$REPLY
 	programs=$(key_of_sources "${PROGRAM_SOURCES[@]}")
@@ -364,7 +195,7 @@ make_accel_verdict() # FILE
 
 	if timeout -k 1 20 qemu-system-x86_64 -nodefaults -no-user-config \
 		-no-reboot -display none -machine q35,accel=kvm -cpu EPYC -m 512M \
-		-kernel "$TREE/boot/vmlinuz-$RELEASE" -initrd "$INITRD" \
+		-kernel "$KERNEL_DIR/vmlinuz" -initrd "$INITRD" \
 		-append "console=ttyS0 mas.probe panic=-1" -serial stdio \
 		</dev/null 2>/dev/null | grep -q "mas: a guest runs here"; then
 		verdict=kvm
@@ -454,11 +285,12 @@ vm_start() # [stdio]
 	[ "$ACCEL" = kvm ] ||
 		append+=" watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
 	vm_share root "$TREE" readonly=on
+	vm_share kernel "$KERNEL_DIR/usr/lib/modules" readonly=on
 	vm_share mas "$BUILD" readonly=on
 	vm_share run "$RUN/share"
 	set -- qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none \
 		-machine "q35,accel=$ACCEL" -cpu EPYC -smp "$SMP" -m "$MEM" \
-		-kernel "$TREE/boot/vmlinuz-$RELEASE" -initrd "$INITRD" \
+		-kernel "$KERNEL_DIR/vmlinuz" -initrd "$INITRD" \
 		-append "$append" -serial "$serial" "${VM_ARGS[@]}"
 	printf '%q ' "$@" >"$RUN/qemu.cmd"
 	if [ "$serial" = mon:stdio ]; then

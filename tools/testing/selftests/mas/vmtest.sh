@@ -14,7 +14,7 @@ usage()
 		Builds driver and tests, runs the tests (or the one given) in a guest and
 		closes with the line "N passed, N failed".
 
-		  -k VERSION   kernel of the guest (6.12)
+		  -k VERSION   kernel of the guest: 6.1, 6.12 (default) or 7.3
 		  -s CPUS      CPUs of the guest (2)
 		  -m PARAMS    parameters of the module (mas=1)
 		  -v SIZE      VRAM of the first stand-in (256M)
