@@ -10,7 +10,79 @@
 #ifndef _MXCD_COMPAT_H
 #define _MXCD_COMPAT_H
 
+#include <linux/bvec.h>
+#include <linux/device/class.h>
+#include <linux/eventfd.h>
+#include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/memremap.h>
+#include <linux/mm.h>
+
+/* 6.3: the names of bvec_set_virt() and vm_flags_mod(). */
+#ifndef MXCD_HAVE_BVEC_SET_VIRT
+static inline void bvec_set_virt(struct bio_vec *bv, void *vaddr, unsigned int len)
+{
+	bvec_set_page(bv, virt_to_page(vaddr), len, offset_in_page(vaddr));
+}
+#endif
+
+#ifndef MXCD_HAVE_VM_FLAGS_MOD
+static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set,
+				vm_flags_t clear)
+{
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+}
+#endif
+
+/* 6.4: class_create() lost the module. */
+#ifndef MXCD_HAVE_CLASS_CREATE
+#undef class_create
+#define class_create(name)				\
+({							\
+	static struct lock_class_key __key;		\
+							\
+	__class_create(THIS_MODULE, name, &__key);	\
+})
+#endif
+
+/*
+ * 6.5: ten bits of an I/O priority became a hint. Before, they were part of a
+ * level of which only the low three bits were looked at; that two bios with
+ * different ones are not merged has always been so.
+ */
+#ifndef IOPRIO_HINT_SHIFT
+#define IOPRIO_LEVEL_NR_BITS		3
+#define IOPRIO_PRIO_LEVEL(prio)		((prio) & (IOPRIO_NR_LEVELS - 1))
+#define IOPRIO_PRIO_VALUE_HINT(class, level, hint)	\
+	IOPRIO_PRIO_VALUE(class, (hint) << IOPRIO_LEVEL_NR_BITS | (level))
+#endif
+
+/* 6.8: eventfd_signal() always adds 1. */
+#ifndef MXCD_HAVE_EVENTFD_SIGNAL
+#define eventfd_signal(ctx)	((eventfd_signal)(ctx, 1))
+#endif
+
+/*
+ * 6.8: vfs_iocb_iter_write() holds off the freezing of the file system; before, its
+ * caller did. No compiler can see that. The header that is probed for is of the
+ * same release and the same author's work on the same function.
+ */
+#ifndef MXCD_HAVE_BACKING_FILE
+static inline ssize_t mxcd_compat_iocb_iter_write(struct file *file, struct kiocb *iocb,
+						  struct iov_iter *iter)
+{
+	ssize_t ret;
+
+	kiocb_start_write(iocb);
+	ret = vfs_iocb_iter_write(file, iocb, iter);
+	if (ret != -EIOCBQUEUED)
+		kiocb_end_write(iocb);
+
+	return ret;
+}
+
+#define vfs_iocb_iter_write mxcd_compat_iocb_iter_write
+#endif
 
 /* 6.17: struct fileattr became struct file_kattr. */
 #ifndef MXCD_HAVE_FILE_KATTR

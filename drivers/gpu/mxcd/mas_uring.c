@@ -64,9 +64,9 @@ void mas_uring_complete(struct mas_req *req)
 
 static int mas_uring_read(struct io_uring_cmd *cmd, struct mxcd_mas_req *args)
 {
-	const struct mxcd_mas_uring *sqe = io_uring_sqe_cmd(cmd->sqe, struct mxcd_mas_uring);
-	u64 req = READ_ONCE(sqe->req);
-	u64 comp = READ_ONCE(sqe->comp);
+	const struct mxcd_mas_uring *where = io_uring_sqe_cmd(cmd->sqe, struct mxcd_mas_uring);
+	u64 req = READ_ONCE(where->req);
+	u64 comp = READ_ONCE(where->comp);
 
 	if (copy_from_user(args, u64_to_user_ptr(req), sizeof(*args)))
 		return -EFAULT;
