@@ -79,6 +79,21 @@ int mas_io_errno(int ret)
 }
 
 /*
+ * On a full disk a direct write fails as a whole, whatever fitted. The page cache
+ * counts in blocks: what is left goes through it.
+ */
+static bool mas_io_full(struct mas_req *req, ssize_t ret)
+{
+	if ((ret != -ENOSPC && ret != -EDQUOT) || req->piece != MAS_PIECE_DIRECT ||
+	    !req->owner.cred || req->flags & MXCD_MAS_REQ_P2P_ONLY)
+		return false;
+
+	req->body_end = req->body_start;
+	req->bounce_reason = MXCD_MAS_REASON_FELL_BACK;
+	return true;
+}
+
+/*
  * Take the outcome of a piece into account. Returns true when the transfer goes
  * on.
  */
@@ -87,6 +102,8 @@ static bool mas_io_account(struct mas_req *req, ssize_t ret)
 	bool direct = req->piece == MAS_PIECE_DIRECT;
 
 	if (ret <= 0) {
+		if (mas_io_full(req, ret))
+			return true;
 		req->result = mas_io_errno(ret);
 		return false;
 	}
@@ -337,8 +354,18 @@ static void mas_io_run(struct mas_req *req, unsigned int how)
 	}
 }
 
+/* A write to a disk finds its blocks there, one to a file may look for some. */
+static bool mas_may_be_full(struct mas_req *req)
+{
+	return mas_is_write(req) && S_ISREG(file_inode(req->file->file)->i_mode);
+}
+
+/* Whatever happens, is a request no more than one direct piece? */
 static bool mas_one_direct_piece(struct mas_req *req)
 {
+	if (mas_may_be_full(req))
+		return false;
+
 	return mas_is_transfer(req->op) && req->body_end - req->body_start == req->len &&
 	       req->len <= MAS_PIECE_MAX;
 }

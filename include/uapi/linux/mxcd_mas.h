@@ -288,7 +288,8 @@ enum mxcd_mas_route {
  * @MXCD_MAS_REASON_DMA_MASK: the storage controller cannot address the VRAM
  * @MXCD_MAS_REASON_SWIOTLB: the kernel bounces all DMA of the controller
  * @MXCD_MAS_REASON_ENCRYPTED: memory of this machine is encrypted
- * @MXCD_MAS_REASON_FELL_BACK: the file system gave up direct I/O by itself
+ * @MXCD_MAS_REASON_FELL_BACK: the file system gave up direct I/O by itself, or the
+ *	disk or the quota is full: the page cache then finds out what still fits
  * @MXCD_MAS_REASON_INTEGRITY: the kernel makes and checks block integrity data
  */
 enum mxcd_mas_reason {
