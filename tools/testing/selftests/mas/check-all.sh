@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What "make check" has no time for: the demo on files of odd sizes, and that it
-# would notice a bit of VRAM that is wrong. Closes with "N passed, N failed".
+# would notice a bit of VRAM that is wrong; many random requests; requests of more
+# than 4 GiB. Closes with "N passed, N failed".
 
 . "$(dirname "$0")/vm-lib.sh"
 
@@ -47,5 +48,9 @@ for size in 1 4095 1000003; do
 	result 0 "demo of $size bytes" "$SELFTESTS/demo.sh" -k "$KERNEL" "$RUN/odd.$size"
 done
 result 0 "demo notices a flipped bit of VRAM" notices_the_flip "$RUN/odd.1000003"
+result 0 "20000 random requests against a model" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
+	-t 1500 -a MAS_TIMEOUT=1500 -- env MAS_OPS=20000 ./model_test
+result 0 "requests of up to 6 GiB" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -v 8G \
+	-t 1500 -a MAS_TIMEOUT=1500 -- ./large_test
 echo "$passed passed, $failed failed"
 ((failed == 0))

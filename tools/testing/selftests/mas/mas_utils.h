@@ -33,7 +33,12 @@
 
 #include <linux/mxcd_mas.h>
 
+/* Only one source file of a program can have the harness. */
+#ifdef MAS_NO_HARNESS
+#include "kselftest.h"
+#else
 #include "kselftest_harness.h"
+#endif
 
 #define MAS_DEV		"/dev/mxcd_mas"
 #define MAS_PAGE	4096U

@@ -2,95 +2,14 @@
 /*
  * The same requests as commands of an io_uring.
  */
-#include "mas_utils.h"
+#include "mas_ring.h"
 
-#include <asm/unistd.h>
-#include <linux/io_uring.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-#define ENTRIES	64U
+#define ENTRIES	RING_ENTRIES
 #define LEN	65536U
 #define SPAN	(4 * MAS_MIB)
-
-struct ring {
-	int fd;
-	struct io_uring_params p;
-	struct io_uring_sqe *sqes;
-	__u8 *sq;
-	__u32 queued;
-};
-
-static __u32 *field(struct ring *r, __u32 off)
-{
-	return (__u32 *)(r->sq + off);
-}
-
-static int ring_init(struct ring *r, __u32 flags)
-{
-	size_t size;
-
-	memset(r, 0, sizeof(*r));
-	r->p.flags = flags;
-	r->fd = syscall(__NR_io_uring_setup, ENTRIES, &r->p);
-	if (r->fd < 0)
-		return -errno;
-	/* One mapping holds both queues. */
-	size = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
-	r->sq = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd,
-		     IORING_OFF_SQ_RING);
-	r->sqes = mmap(NULL, ENTRIES * sizeof(*r->sqes), PROT_READ | PROT_WRITE, MAP_SHARED,
-		       r->fd, IORING_OFF_SQES);
-	return r->sq == MAP_FAILED || r->sqes == MAP_FAILED ? -ENOMEM : 0;
-}
-
-static struct io_uring_sqe *ring_sqe(struct ring *r)
-{
-	__u32 tail = *field(r, r->p.sq_off.tail);
-	__u32 slot = tail & *field(r, r->p.sq_off.ring_mask);
-	struct io_uring_sqe *sqe = &r->sqes[slot];
-
-	memset(sqe, 0, sizeof(*sqe));
-	field(r, r->p.sq_off.array)[slot] = slot;
-	__atomic_store_n(field(r, r->p.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
-	r->queued++;
-	return sqe;
-}
-
-static void ring_request(struct ring *r, int fd, const struct mxcd_mas_req *req,
-			 struct mxcd_mas_comp *comp, __u64 user_data)
-{
-	struct io_uring_sqe *sqe = ring_sqe(r);
-	struct mxcd_mas_uring cmd = { .req = mas_ptr(req), .comp = mas_ptr(comp) };
-
-	sqe->opcode = IORING_OP_URING_CMD;
-	sqe->fd = fd;
-	sqe->cmd_op = MXCD_MAS_TRANSFER;
-	sqe->user_data = user_data;
-	memcpy(sqe->cmd, &cmd, sizeof(cmd));
-}
-
-static int ring_enter(struct ring *r, __u32 min)
-{
-	int ret = syscall(__NR_io_uring_enter, r->fd, r->queued, min, IORING_ENTER_GETEVENTS,
-			  NULL, 0);
-
-	if (ret > 0)
-		r->queued -= ret;
-	return ret < 0 ? -errno : ret;
-}
-
-static bool ring_cqe(struct ring *r, struct io_uring_cqe *cqe)
-{
-	__u32 head = *field(r, r->p.cq_off.head);
-	struct io_uring_cqe *cqes = (void *)(r->sq + r->p.cq_off.cqes);
-
-	if (head == __atomic_load_n(field(r, r->p.cq_off.tail), __ATOMIC_ACQUIRE))
-		return false;
-	*cqe = cqes[head & *field(r, r->p.cq_off.ring_mask)];
-	__atomic_store_n(field(r, r->p.cq_off.head), head + 1, __ATOMIC_RELEASE);
-	return true;
-}
 
 FIXTURE(uring) {
 	struct ring ring;
@@ -220,9 +139,7 @@ TEST_F(uring, control_operations_and_errors)
 	req.flags |= MXCD_MAS_REQ_LINK;
 	EXPECT_EQ(-EINVAL, one(self, &req, NULL));
 	EXPECT_EQ(-EFAULT, one(self, (void *)4096, NULL));
-	ring_request(&self->ring, self->fd, &req, NULL, 1);
-	self->ring.sqes[(*field(&self->ring, self->ring.p.sq_off.tail) - 1) &
-			*field(&self->ring, self->ring.p.sq_off.ring_mask)].cmd_op = 1;
+	ring_request(&self->ring, self->fd, &req, NULL, 1)->cmd_op = 1;
 	ASSERT_EQ(1, ring_enter(&self->ring, 1));
 	ASSERT_TRUE(ring_cqe(&self->ring, &cqe));
 	EXPECT_EQ(-ENOTTY, cqe.res);
@@ -244,12 +161,8 @@ TEST_F(uring, links_of_the_ring)
 	struct mxcd_mas_comp comps[2];
 	unsigned char *back = aligned_alloc(MAS_PAGE, LEN);
 	struct io_uring_cqe cqe;
-	__u32 slot;
 
-	slot = *field(&self->ring, self->ring.p.sq_off.tail) &
-	       *field(&self->ring, self->ring.p.sq_off.ring_mask);
-	ring_request(&self->ring, self->fd, &reqs[0], &comps[0], 0);
-	self->ring.sqes[slot].flags = IOSQE_IO_LINK;
+	ring_request(&self->ring, self->fd, &reqs[0], &comps[0], 0)->flags = IOSQE_IO_LINK;
 	ring_request(&self->ring, self->fd, &reqs[1], &comps[1], 1);
 	ASSERT_EQ(2, ring_enter(&self->ring, 2));
 	while (ring_cqe(&self->ring, &cqe))
