@@ -32,6 +32,7 @@ struct cred;
 struct eventfd_ctx;
 struct io_uring_cmd;
 struct iov_iter;
+struct mas_quota;	/* mas_restrict.c */
 struct mas_req;		/* mas_io.h */
 struct seq_file;
 struct task_struct;
@@ -46,6 +47,12 @@ struct vm_area_struct;
 /**
  * struct mas_ctx - an open file of /dev/mxcd_mas*
  * @gpus: bit n is set when this context may use GPU n
+ * @ops: bit n is set when it may do operation n, bit 0 when it may map memory
+ * @req_flags: flags that its requests may have
+ * @max_files: files that it may register, whatever RLIMIT_NOFILE is
+ * @restricted: not all of @ops or @req_flags
+ * @quota: VRAM that it holds, and how much it may
+ * @nr_extents: of all segment lists under way
  * @mems: handle -> &struct mas_mem
  * @maps: page offset of a mapping -> &struct mas_mem
  * @files: file id -> &struct mas_file
@@ -57,6 +64,7 @@ struct vm_area_struct;
  * @done: requests complete, to be read
  * @nr_inflight: length of @inflight
  * @nr_queued: @nr_inflight and those complete but not collected
+ * @max_queue: no more than this
  * @eventfd: raised for each request that goes to @done, or NULL
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
@@ -67,6 +75,12 @@ struct vm_area_struct;
  */
 struct mas_ctx {
 	u64 gpus;
+	u64 ops;
+	u32 req_flags;
+	u32 max_files;
+	bool restricted;
+	struct mas_quota *quota;
+	atomic_t nr_extents;
 	struct xarray mems;
 	struct maple_tree maps;
 	struct xarray files;
@@ -77,6 +91,7 @@ struct mas_ctx {
 	struct list_head done;
 	unsigned int nr_inflight;
 	unsigned int nr_queued;
+	unsigned int max_queue;
 	struct eventfd_ctx *eventfd;
 	bool closed;
 	wait_queue_head_t wait;
@@ -166,6 +181,7 @@ struct mas_view {
  * @nr_bvecs: number of them
  * @starts: offset of each extent within the handle
  * @view: both of them, as requests use them
+ * @quota: that @size is charged to
  * @free_work: frees it when the last reference goes where one may not sleep
  * @rcu: look-ups may still read @ref
  */
@@ -179,6 +195,7 @@ struct mas_mem {
 	unsigned int nr_bvecs;
 	u64 *starts;
 	struct mas_view view;
+	struct mas_quota *quota;
 	struct work_struct free_work;
 	struct rcu_head rcu;
 };
@@ -240,6 +257,18 @@ void mas_ctx_close(struct mas_ctx *ctx);
 void mas_ctx_wait_all(void);
 int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd);
 void mas_ctx_show(struct mas_ctx *ctx, struct seq_file *m);
+
+/* mas_restrict.c */
+int mas_may_init(struct mas_ctx *ctx);
+void mas_may_exit(struct mas_ctx *ctx);
+bool mas_may_op(struct mas_ctx *ctx, unsigned int op);
+bool mas_may_mmap(struct mas_ctx *ctx);
+int mas_may_submit(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
+int mas_restrict(struct mas_ctx *ctx, const struct mxcd_mas_restrict *args);
+u32 mas_max_files(struct mas_ctx *ctx);
+int mas_quota_charge(struct mas_quota *quota, u64 bytes);
+void mas_quota_uncharge(struct mas_quota *quota, u64 bytes);
+u64 mas_quota_left(struct mas_ctx *ctx);
 
 /* mas_queue.c */
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,

@@ -26,6 +26,7 @@ static void mas_ctx_free(struct mas_ctx *ctx)
 	mas_io_keep(ctx, NULL);
 	if (ctx->wq)
 		destroy_workqueue(ctx->wq);
+	mas_may_exit(ctx);
 	kfree(ctx);
 	if (atomic_dec_and_test(&mas_nr_ctxs))
 		wake_up_var(&mas_nr_ctxs);
@@ -85,6 +86,10 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 	if (!ctx)
 		return NULL;
+	if (mas_may_init(ctx)) {
+		kfree(ctx);
+		return NULL;
+	}
 
 	atomic_inc(&mas_nr_ctxs);
 	ctx->gpus = gpus;

@@ -111,7 +111,9 @@ static __poll_t mas_poll(struct file *filp, poll_table *wait)
 
 static int mas_mmap(struct file *filp, struct vm_area_struct *vma)
 {
-	return mas_mem_mmap(filp->private_data, vma);
+	struct mas_ctx *ctx = filp->private_data;
+
+	return mas_may_mmap(ctx) ? mas_mem_mmap(ctx, vma) : -EPERM;
 }
 
 static void mas_show_fdinfo(struct seq_file *m, struct file *filp)

@@ -14,7 +14,6 @@
 #include <linux/fileattr.h>
 #include <linux/fs.h>
 #include <linux/pci.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
 #include <linux/string.h>
@@ -249,7 +248,7 @@ static int mas_file_reserve(struct mas_ctx *ctx, u32 *id)
 {
 	int ret = -EMFILE;
 
-	if (atomic_inc_return(&ctx->nr_files) <= rlimit(RLIMIT_NOFILE))
+	if (atomic_inc_return(&ctx->nr_files) <= mas_max_files(ctx))
 		ret = mas_id_reserve(&ctx->files, id);
 	if (ret)
 		atomic_dec(&ctx->nr_files);
@@ -267,7 +266,7 @@ static int mas_file_reserve(struct mas_ctx *ctx, u32 *id)
  * mas_file_abort().
  *
  * Context: may sleep.
- * Return: the file, an error of mas_file_get_fd(), -EMFILE (RLIMIT_NOFILE), or
+ * Return: the file, an error of mas_file_get_fd(), -EMFILE (mas_max_files()), or
  * -EEXIST (id taken) or -EINVAL (id out of range).
  */
 struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)

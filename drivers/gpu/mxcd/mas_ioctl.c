@@ -23,6 +23,7 @@ struct mas_call {
 		struct mxcd_mas_unregister unreg;
 		struct mxcd_mas_transfer transfer;
 		struct mxcd_mas_eventfd eventfd;
+		struct mxcd_mas_restrict restrict_to;
 	};
 	unsigned int how;	/* MAS_IO_* flags, by the file's */
 	struct mas_mem *mem;
@@ -34,6 +35,7 @@ struct mas_ioctl {
 	void (*end)(struct mas_ctx *ctx, struct mas_call *call, bool told);
 	unsigned int size;	/* of the structure, as this kernel knows it */
 	unsigned int min_size;	/* of its first version */
+	u16 op;			/* the operation it is, if that is one */
 };
 
 static int mas_ioctl_query(struct mas_ctx *ctx, struct mas_call *call)
@@ -144,6 +146,11 @@ static int mas_ioctl_eventfd(struct mas_ctx *ctx, struct mas_call *call)
 	return mas_ctx_set_eventfd(ctx, call->eventfd.fd);
 }
 
+static int mas_ioctl_restrict(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_restrict(ctx, &call->restrict_to);
+}
+
 /* min_size never changes, whatever is added to a structure behind it. */
 static const struct mas_ioctl mas_ioctls[] = {
 	[_IOC_NR(MXCD_MAS_QUERY)] = {
@@ -155,33 +162,39 @@ static const struct mas_ioctl mas_ioctls[] = {
 		.fn		= mas_ioctl_query_gpu,
 		.size		= sizeof(struct mxcd_mas_query_gpu),
 		.min_size	= offsetofend(struct mxcd_mas_query_gpu, out_device),
+		.op		= MXCD_MAS_OP_QUERY,
 	},
 	[_IOC_NR(MXCD_MAS_QUERY_FILE)] = {
 		.fn		= mas_ioctl_query_file,
 		.size		= sizeof(struct mxcd_mas_query_file),
 		.min_size	= offsetofend(struct mxcd_mas_query_file, __reserved),
+		.op		= MXCD_MAS_OP_QUERY,
 	},
 	[_IOC_NR(MXCD_MAS_ALLOC)] = {
 		.fn		= mas_ioctl_alloc,
 		.end		= mas_end_alloc,
 		.size		= sizeof(struct mxcd_mas_alloc),
 		.min_size	= offsetofend(struct mxcd_mas_alloc, __reserved),
+		.op		= MXCD_MAS_OP_ALLOC,
 	},
 	[_IOC_NR(MXCD_MAS_FREE)] = {
 		.fn		= mas_ioctl_free,
 		.size		= sizeof(struct mxcd_mas_free),
 		.min_size	= offsetofend(struct mxcd_mas_free, handle),
+		.op		= MXCD_MAS_OP_FREE,
 	},
 	[_IOC_NR(MXCD_MAS_REGISTER)] = {
 		.fn		= mas_ioctl_register,
 		.end		= mas_end_register,
 		.size		= sizeof(struct mxcd_mas_register),
 		.min_size	= offsetofend(struct mxcd_mas_register, file),
+		.op		= MXCD_MAS_OP_REGISTER,
 	},
 	[_IOC_NR(MXCD_MAS_UNREGISTER)] = {
 		.fn		= mas_ioctl_unregister,
 		.size		= sizeof(struct mxcd_mas_unregister),
 		.min_size	= offsetofend(struct mxcd_mas_unregister, file),
+		.op		= MXCD_MAS_OP_UNREGISTER,
 	},
 	[_IOC_NR(MXCD_MAS_TRANSFER)] = {
 		.fn		= mas_ioctl_transfer,
@@ -192,6 +205,11 @@ static const struct mas_ioctl mas_ioctls[] = {
 		.fn		= mas_ioctl_eventfd,
 		.size		= sizeof(struct mxcd_mas_eventfd),
 		.min_size	= offsetofend(struct mxcd_mas_eventfd, __reserved),
+	},
+	[_IOC_NR(MXCD_MAS_RESTRICT)] = {
+		.fn		= mas_ioctl_restrict,
+		.size		= sizeof(struct mxcd_mas_restrict),
+		.min_size	= offsetofend(struct mxcd_mas_restrict, __reserved),
 	},
 };
 
@@ -211,6 +229,8 @@ static int mas_ioctl_run(struct mas_ctx *ctx, const struct mas_ioctl *ioctl,
 	int ret;
 
 	ret = copy_struct_from_user(call, ioctl->size, user, size);
+	if (!ret && ioctl->op && !mas_may_op(ctx, ioctl->op))
+		ret = -EPERM;
 	if (!ret)
 		ret = ioctl->fn(ctx, call);
 	if (ret)

@@ -30,6 +30,7 @@ static void mas_mem_free_now(struct mas_mem *mem)
 	mutex_unlock(&gpu->lock);
 
 	mxcd_gpu_put(gpu);
+	mas_quota_uncharge(mem->quota, mem->size);
 	kvfree(mem->bvecs);
 	kvfree(mem->starts);
 	kfree_rcu(mem, rcu);
@@ -87,7 +88,8 @@ static int mas_mem_index(struct mas_mem *mem)
 }
 
 /* The gate of @gpu is held. */
-static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size)
+static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size,
+				      struct mas_quota *quota)
 {
 	struct mas_mem *mem;
 	int ret;
@@ -96,6 +98,11 @@ static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size)
 	if (!mem)
 		return ERR_PTR(-ENOMEM);
 
+	ret = mas_quota_charge(quota, size);
+	if (ret)
+		goto err_free;
+
+	mem->quota = quota;
 	refcount_set(&mem->ref, 1);
 	mem->gpu = gpu;
 	mem->size = size;
@@ -104,7 +111,7 @@ static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size)
 
 	ret = mxcd_vram_alloc(gpu, size, &mem->bvecs, &mem->nr_bvecs);
 	if (ret)
-		goto err_free;
+		goto err_quota;
 
 	ret = mxcd_vram_clear(mem->bvecs, mem->nr_bvecs);
 	if (!ret)
@@ -121,6 +128,8 @@ static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size)
 err_vram:
 	mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
 	kvfree(mem->bvecs);
+err_quota:
+	mas_quota_uncharge(quota, size);
 err_free:
 	kfree(mem);
 	return ERR_PTR(ret);
@@ -130,13 +139,13 @@ static int mas_mem_check(struct mas_ctx *ctx, const struct mxcd_mas_alloc *args)
 {
 	if (args->flags || args->__reserved || !args->length)
 		return -EINVAL;
-	if (args->gpu >= MXCD_MAX_GPUS || !(ctx->gpus & BIT_ULL(args->gpu)))
+	if (args->gpu >= MXCD_MAX_GPUS || !(READ_ONCE(ctx->gpus) & BIT_ULL(args->gpu)))
 		return -ENOENT;
 
 	return 0;
 }
 
-static struct mas_mem *mas_mem_alloc_on(u32 index, u64 length)
+static struct mas_mem *mas_mem_alloc_on(u32 index, u64 length, struct mas_quota *quota)
 {
 	struct mxcd_gpu *gpu = mxcd_gpu_enter(index);
 	struct mas_mem *mem = ERR_PTR(-ENOSPC);
@@ -145,7 +154,7 @@ static struct mas_mem *mas_mem_alloc_on(u32 index, u64 length)
 		return ERR_CAST(gpu);
 
 	if (length <= gpu->vram.size)
-		mem = mas_mem_create(gpu, ALIGN(length, MXCD_GRANULE));
+		mem = mas_mem_create(gpu, ALIGN(length, MXCD_GRANULE), quota);
 	mxcd_gpu_leave(gpu);
 
 	return mem;
@@ -183,7 +192,7 @@ struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
 	if (ret)
 		return ERR_PTR(ret);
 
-	mem = mas_mem_alloc_on(args->gpu, args->length);
+	mem = mas_mem_alloc_on(args->gpu, args->length, ctx->quota);
 	if (IS_ERR(mem))
 		goto err_id;
 

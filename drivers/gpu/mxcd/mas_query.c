@@ -4,8 +4,8 @@
  * number at a time, for callers without ioctl.
  */
 #include <linux/file.h>
+#include <linux/minmax.h>
 #include <linux/pci.h>
-#include <linux/sched/signal.h>
 
 #include "mas.h"
 
@@ -14,18 +14,13 @@
 
 static u64 mas_gpus(struct mas_ctx *ctx)
 {
-	return mxcd_gpus_enabled() & ctx->gpus;
-}
-
-static u32 mas_max_files(void)
-{
-	return min_t(u64, rlimit(RLIMIT_NOFILE), U32_MAX);
+	return mxcd_gpus_enabled() & READ_ONCE(ctx->gpus);
 }
 
 /* Enter a GPU that the context may name. */
 static struct mxcd_gpu *mas_gpu_enter(struct mas_ctx *ctx, u32 index)
 {
-	if (index >= MXCD_MAX_GPUS || !(ctx->gpus & BIT_ULL(index)))
+	if (index >= MXCD_MAX_GPUS || !(READ_ONCE(ctx->gpus) & BIT_ULL(index)))
 		return ERR_PTR(-ENOENT);
 
 	return mxcd_gpu_enter(index);
@@ -59,8 +54,8 @@ int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args)
 	args->out_granule = MXCD_GRANULE;
 	args->out_features = MAS_FEATURES;
 	args->out_gpus = mas_gpus(ctx);
-	args->out_max_queue = MAS_MAX_QUEUE;
-	args->out_max_files = mas_max_files();
+	args->out_max_queue = READ_ONCE(ctx->max_queue);
+	args->out_max_files = mas_max_files(ctx);
 	return 0;
 }
 
@@ -84,7 +79,7 @@ int mas_query_gpu(struct mas_ctx *ctx, struct mxcd_mas_query_gpu *args)
 		return PTR_ERR(gpu);
 
 	args->out_vram_size = gpu->vram.size;
-	args->out_vram_free = gpu->vram.size - mxcd_vram_used(gpu);
+	args->out_vram_free = min(gpu->vram.size - mxcd_vram_used(gpu), mas_quota_left(ctx));
 	args->out_domain = pci_domain_nr(gpu->pdev->bus);
 	args->out_bdf = pci_dev_id(gpu->pdev);
 	args->out_vendor = gpu->pdev->vendor;
@@ -255,9 +250,9 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 	case MXCD_MAS_KEY_GRANULE:
 		return MXCD_GRANULE;
 	case MXCD_MAS_KEY_MAX_QUEUE:
-		return MAS_MAX_QUEUE;
+		return READ_ONCE(ctx->max_queue);
 	case MXCD_MAS_KEY_MAX_FILES:
-		return mas_max_files();
+		return mas_max_files(ctx);
 	case MXCD_MAS_KEY_MAX_SEGS:
 		return MAS_MAX_SEGS;
 	case MXCD_MAS_KEY_VRAM_SIZE:

@@ -25,7 +25,7 @@ static bool mas_ctx_try_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 	bool room;
 
 	spin_lock_irq(&ctx->lock);
-	room = ctx->nr_queued < MAS_MAX_QUEUE;
+	room = ctx->nr_queued < ctx->max_queue;
 	if (room) {
 		ctx->nr_queued++;
 		ctx->nr_inflight++;
@@ -213,7 +213,7 @@ static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
 {
 	lockdep_assert_held(&ctx->lock);
 
-	if (nr && ctx->nr_queued >= MAS_MAX_QUEUE)
+	if (nr && ctx->nr_queued >= ctx->max_queue)
 		wake_up(&ctx->wait);
 	ctx->nr_queued -= nr;
 }
@@ -480,7 +480,7 @@ __poll_t mas_ctx_poll(struct mas_ctx *ctx)
 	spin_lock_irq(&ctx->lock);
 	if (!list_empty(&ctx->done))
 		events |= EPOLLIN | EPOLLRDNORM;
-	if (ctx->nr_queued < MAS_MAX_QUEUE)
+	if (ctx->nr_queued < ctx->max_queue)
 		events |= EPOLLOUT | EPOLLWRNORM;
 	spin_unlock_irq(&ctx->lock);
 

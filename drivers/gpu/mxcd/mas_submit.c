@@ -175,6 +175,8 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 	submit->how |= MAS_IO_QUEUE_NOWAIT;
 
 	ret = mas_req_check(args, submit->how);
+	if (!ret && READ_ONCE(submit->ctx->restricted))
+		ret = mas_may_submit(submit->ctx, args);
 	if (!ret && submit->broken)
 		ret = -ECANCELED;
 	if (!ret)

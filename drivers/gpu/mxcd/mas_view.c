@@ -22,11 +22,19 @@
 /* Extents of one segment list: the block layer counts them in 16 bits. */
 #define MAS_MAX_EXTENTS	U16_MAX
 
+/*
+ * Segments and extents of all lists of a context together: 32 MiB of host memory and,
+ * while a list is being taken over, some more. No quota of the caller's need cover it.
+ */
+#define MAS_MAX_CTX_EXTENTS	BIT(20)
+
 /* bv_len is 32 bits wide; as the extents of handles are cut. */
 #define MAS_BVEC_MAX	SZ_1G
 
 /**
  * struct mas_segs - a segment list, resolved
+ * @ctx: the context; valid until mas_segs_put()
+ * @charged: what it counts in mas_ctx::nr_extents
  * @user: the list as the caller gave it; NULL once @view is made of it
  * @nr: number of segments
  * @mems: handles that are referenced, in order, each run of the same one once
@@ -38,6 +46,8 @@
  * @free_work: frees it; the last user may be in interrupt context
  */
 struct mas_segs {
+	struct mas_ctx *ctx;
+	unsigned int charged;
 	struct mxcd_mas_seg *user;
 	unsigned int nr;
 	struct mas_mem **mems;
@@ -174,6 +184,7 @@ void mas_segs_put(struct mas_segs *segs)
 
 	for (i = 0; i < segs->nr_mems; i++)
 		mas_mem_put(segs->mems[i]);
+	atomic_sub(segs->charged, &segs->ctx->nr_extents);
 	queue_work(mas_wq, &segs->free_work);
 }
 
@@ -211,9 +222,19 @@ static int mas_segs_resolve(struct mas_ctx *ctx, struct mas_segs *segs)
 	return 0;
 }
 
+static int mas_segs_charge(struct mas_segs *segs, unsigned int nr)
+{
+	segs->charged += nr;
+
+	return atomic_add_return(nr, &segs->ctx->nr_extents) > MAS_MAX_CTX_EXTENTS ? -ENOMEM : 0;
+}
+
 static int mas_segs_copy(struct mas_segs *segs, const struct mxcd_mas_req *args)
 {
 	segs->nr = args->nr_segs;
+	if (mas_segs_charge(segs, segs->nr))
+		return -ENOMEM;
+
 	segs->mems = kvcalloc(segs->nr, sizeof(*segs->mems), GFP_KERNEL_ACCOUNT);
 	segs->user = kvmalloc_array(segs->nr, sizeof(*segs->user), GFP_KERNEL_ACCOUNT);
 	if (!segs->mems || !segs->user)
@@ -288,6 +309,8 @@ static int mas_segs_build(struct mas_segs *segs)
 
 	if (!nr_bvecs)
 		return -EINVAL;
+	if (mas_segs_charge(segs, nr_bvecs))
+		return -ENOMEM;
 
 	segs->bvecs = kvmalloc_array(nr_bvecs, sizeof(*segs->bvecs), GFP_KERNEL_ACCOUNT);
 	segs->starts = kvmalloc_array(nr_bvecs, sizeof(*segs->starts), GFP_KERNEL_ACCOUNT);
@@ -328,6 +351,7 @@ struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req 
 	segs = kzalloc(sizeof(*segs), GFP_KERNEL_ACCOUNT);
 	if (!segs)
 		return ERR_PTR(-ENOMEM);
+	segs->ctx = ctx;
 	INIT_WORK(&segs->free_work, mas_segs_free);
 
 	ret = mas_segs_copy(segs, args);

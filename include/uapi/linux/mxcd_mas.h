@@ -48,6 +48,8 @@
  *    tells why.
  *  - ENOMEM: no host memory.
  *  - ENOSPC: ALLOC only: not enough free VRAM.
+ *  - EPERM: the context was restricted, ioctl(MXCD_MAS_RESTRICT).
+ *  - EDQUOT: ALLOC only: more VRAM than the context may hold since then.
  *  - EACCES: write(2) and read(2) by a caller with more privilege than whoever
  *    opened the device.
  *
@@ -70,6 +72,7 @@
 #define MXCD_MAS_UNREGISTER	_IO(MXCD_MAS_IOC_TYPE, 0x06)
 #define MXCD_MAS_TRANSFER	_IO(MXCD_MAS_IOC_TYPE, 0x07)
 #define MXCD_MAS_EVENTFD	_IO(MXCD_MAS_IOC_TYPE, 0x08)
+#define MXCD_MAS_RESTRICT	_IO(MXCD_MAS_IOC_TYPE, 0x09)
 
 /**
  * enum mxcd_mas_op - what a request does
@@ -122,9 +125,9 @@ enum mxcd_mas_op {
  * @MXCD_MAS_KEY_MAX_QUEUE: requests a context may have submitted and not yet
  *	collected
  * @MXCD_MAS_KEY_MAX_FILES: files this context may register (RLIMIT_NOFILE of
- *	the caller)
+ *	the caller, or what the context was restricted to)
  * @MXCD_MAS_KEY_VRAM_SIZE: bytes of VRAM that MAS serves on GPU @arg
- * @MXCD_MAS_KEY_VRAM_FREE: of these, bytes that are free
+ * @MXCD_MAS_KEY_VRAM_FREE: of these, bytes that are free for this context
  * @MXCD_MAS_KEY_HANDLE_SIZE: size of @handle in bytes
  * @MXCD_MAS_KEY_HANDLE_MMAP: offset to pass to mmap(2) to map @handle
  * @MXCD_MAS_KEY_FILE_READ_ALIGN: unit of a direct read from @file, in bytes; 0:
@@ -362,7 +365,7 @@ struct mxcd_mas_query {
  * @gpu: index of the GPU (mgpu_id in sysfs)
  * @__reserved: must be zero
  * @out_vram_size: bytes of VRAM that MAS serves
- * @out_vram_free: of these, bytes that are free
+ * @out_vram_free: of these, bytes that are free for this context
  * @out_domain: PCI domain
  * @out_bdf: PCI bus << 8 | device << 3 | function
  * @out_vendor: PCI vendor id
@@ -467,7 +470,7 @@ struct mxcd_mas_free {
  * regular file nor a block device, or a file of proc, sysfs or cgroups.
  * -EOPNOTSUPP: the file is on a DAX file system or cannot be read by iterator.
  * -EMFILE: as many files are registered as the caller may have open
- * (RLIMIT_NOFILE).
+ * (RLIMIT_NOFILE), or as the context may have.
  */
 struct mxcd_mas_register {
 	__u32 size;
@@ -557,6 +560,39 @@ struct mxcd_mas_eventfd {
 	__u32 size;
 	__u32 flags;
 	__s32 fd;
+	__u32 __reserved;
+};
+
+/**
+ * struct mxcd_mas_restrict - ioctl(MXCD_MAS_RESTRICT)
+ * @size: sizeof(struct mxcd_mas_restrict)
+ * @flags: must be zero
+ * @gpus: bit n: GPU n can still be named
+ * @ops: bit n: operation n (&enum mxcd_mas_op) stays allowed, by a request or by an
+ *	ioctl. Bit 0: mmap(2) stays allowed.
+ * @req_flags: &enum mxcd_mas_req_flags that stay allowed
+ * @max_files: files that may be registered at a time
+ * @max_vram: bytes of VRAM that the context may hold, on all GPUs together; what is
+ *	freed counts as long as a transfer or a mapping uses it
+ * @max_queue: requests that may be submitted and not yet collected, at least 1
+ * @__reserved: must be zero
+ *
+ * Narrow what a context may do, for whoever has its descriptor. A broker does that
+ * before it hands the descriptor on. There is no way back: what held before goes on
+ * to hold, and of both the stricter counts. A value with all bits set changes
+ * nothing. What the context has already, it keeps: handles, files and requests
+ * beyond a new limit stay, and no more are made. ioctl(MXCD_MAS_QUERY), read(2),
+ * poll(2) and this ioctl are always allowed.
+ */
+struct mxcd_mas_restrict {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 gpus;
+	__aligned_u64 ops;
+	__u32 req_flags;
+	__u32 max_files;
+	__aligned_u64 max_vram;
+	__u32 max_queue;
 	__u32 __reserved;
 };
 

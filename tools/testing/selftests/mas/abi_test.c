@@ -17,6 +17,7 @@ static_assert(sizeof(struct mxcd_mas_free) == 8, "free");
 static_assert(sizeof(struct mxcd_mas_register) == 16, "register");
 static_assert(sizeof(struct mxcd_mas_unregister) == 8, "unregister");
 static_assert(sizeof(struct mxcd_mas_transfer) == 48, "transfer");
+static_assert(sizeof(struct mxcd_mas_restrict) == 48, "restrict");
 static_assert(offsetof(struct mxcd_mas_req, file_offset) == 16, "file_offset");
 static_assert(offsetof(struct mxcd_mas_req, segs) == 48, "segs");
 static_assert(offsetof(struct mxcd_mas_req, arg) == 60, "arg");
@@ -75,6 +76,9 @@ static const struct abi_ioctl abi_ioctls[] = {
 	}, {
 		ABI_IOCTL(EVENTFD, mxcd_mas_eventfd), .has_flags = true,
 		.reserved = offsetof(struct mxcd_mas_eventfd, __reserved),
+	}, {
+		ABI_IOCTL(RESTRICT, mxcd_mas_restrict), .has_flags = true,
+		.reserved = offsetof(struct mxcd_mas_restrict, __reserved),
 	}, {
 		/* the end */
 	}
@@ -161,6 +165,9 @@ static void abi_fill(struct __test_metadata *_metadata, struct _test_data_abi *s
 		break;
 	case MXCD_MAS_EVENTFD:
 		eventfd->fd = -1;
+		break;
+	case MXCD_MAS_RESTRICT:
+		mas_no_limits(arg);
 		break;
 	}
 }
@@ -285,7 +292,7 @@ TEST_F(abi, unknown_ioctl_is_ENOTTY)
 	unsigned int nr;
 
 	memset(self->pages, 0, MAS_PAGE);
-	for (nr = 0x09; nr < 0x100; nr++) {
+	for (nr = 0x0a; nr < 0x100; nr++) {
 		EXPECT_EQ(-ENOTTY, mas_ioctl(self->fd, _IO(MXCD_MAS_IOC_TYPE, nr),
 					     self->pages))
 			TH_LOG("number %#x", nr);

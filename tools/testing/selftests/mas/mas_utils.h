@@ -176,6 +176,19 @@ static inline int mas_unregister(int fd, __u32 file)
 	return mas_ioctl(fd, MXCD_MAS_UNREGISTER, &arg);
 }
 
+/* What changes nothing; a test narrows what it is about. */
+static inline void mas_no_limits(struct mxcd_mas_restrict *arg)
+{
+	memset(arg, 0, sizeof(*arg));
+	arg->size = sizeof(*arg);
+	arg->gpus = ~0ULL;
+	arg->ops = ~0ULL;
+	arg->req_flags = ~0U;
+	arg->max_files = ~0U;
+	arg->max_vram = ~0ULL;
+	arg->max_queue = ~0U;
+}
+
 static inline void *mas_map(int fd, const struct mxcd_mas_alloc *mem)
 {
 	return mmap(NULL, mem->length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
