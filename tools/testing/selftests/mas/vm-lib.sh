@@ -258,11 +258,14 @@ vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 }
 
 # Append the stand-ins for GPUs: their VRAM is BAR 2 of an ivshmem, which the
-# host sees as the file $RUN/vram, and BAR 0 of a bochs-display.
+# host sees as the file $RUN/vram, and BAR 0 of a bochs-display. A file of many GiB
+# would be written to the machine's disk for nothing: VRAM_OBJECT names another kind
+# of memory.
 vm_gpus()
 {
+	VRAM_OBJECT=${VRAM_OBJECT:-memory-backend-file,mem-path=$RUN/vram}
 	vm_port gpu0
-	VM_ARGS+=(-object "memory-backend-file,id=vram,mem-path=$RUN/vram,size=$VRAM,share=on"
+	VM_ARGS+=(-object "$VRAM_OBJECT,id=vram,size=$VRAM,share=on"
 		  -device "ivshmem-plain,id=gpu0,memdev=vram$REPLY"
 		  -device "bochs-display,vgamem=64M")
 }

@@ -44,7 +44,7 @@ parse_options()
 		-k) KERNEL=$2; shift ;;
 		-s) SMP=$2; shift ;;
 		-m) PARAMS=$2; shift ;;
-		-v) VRAM=$2; shift ;;
+		-v) VRAM=$2; VRAM_OBJECT=memory-backend-memfd; shift ;;
 		-a) VM_APPEND+=" $2"; shift ;;
 		-q) QEMU_ARGS+=("$2"); shift ;;
 		-t) TIMEOUT=$2; shift ;;
