@@ -66,7 +66,7 @@ void mem_check(void)
  * costs depends on it, and a long-running machine has few that are larger than a
  * page.
  */
-static void print_pieces(const char *name, const char *buf)
+static void print_pieces(const char *name, const char *buf, size_t bytes)
 {
 	unsigned long long entry, last = 0;
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -75,7 +75,7 @@ static void print_pieces(const char *name, const char *buf)
 
 	if (fd < 0)
 		err(1, "pagemap");
-	for (pos = 0; pos < BUFFER; pos += PAGE) {
+	for (pos = 0; pos < bytes; pos += PAGE) {
 		if (pread(fd, &entry, sizeof(entry), ((unsigned long)buf + pos) / PAGE * 8) != 8)
 			err(1, "pagemap");
 		entry &= (1ULL << 55) - 1;
@@ -84,7 +84,7 @@ static void print_pieces(const char *name, const char *buf)
 		last = entry;
 	}
 	close(fd);
-	printf("# %s buffer: %lu pages in %u contiguous pieces\n", name, BUFFER / PAGE, pieces);
+	printf("# %s buffer: %zu pages in %u contiguous pieces\n", name, bytes / PAGE, pieces);
 }
 
 /* --- VRAM ---------------------------------------------------------------------- */
@@ -209,6 +209,8 @@ void mem_open(void)
 		errx(1, "huge pages where there are to be none");
 	ram_huge = ram_buffer(MADV_HUGEPAGE);
 	mem_check();
-	print_pieces("small-page", ram_small);
-	print_pieces("huge-page", ram_huge);
+	/* Most jobs use no more than the start. */
+	print_pieces("small-page", ram_small, BUFFER / 8);
+	print_pieces("small-page", ram_small, BUFFER);
+	print_pieces("huge-page", ram_huge, BUFFER);
 }
