@@ -152,4 +152,27 @@ mxcd_compat_complete_in_task(struct io_uring_cmd *cmd,
 #define io_uring_sqe_cmd(sqe, type)		((const type *)(io_uring_sqe_cmd)(sqe))
 #endif
 
+/* 6.4: classes are constant. */
+#ifndef MXCD_HAVE_CLASS_CONST
+#include <linux/device/class.h>
+
+static inline void mxcd_compat_class_dev_iter_init(struct class_dev_iter *iter,
+						   const struct class *class,
+						   struct device *start,
+						   const struct device_type *type)
+{
+	class_dev_iter_init(iter, (struct class *)class, start, type);
+}
+
+#define class_dev_iter_init mxcd_compat_class_dev_iter_init
+#endif
+
+/* 6.11: flags of queue limits became bits. */
+#ifndef MXCD_HAVE_QUEUE_FEATURES
+#include <linux/blkdev.h>
+
+#define BLK_FEAT_RAID_PARTIAL_STRIPES_EXPENSIVE	1
+#define features raid_partial_stripes_expensive
+#endif
+
 #endif /* _MXCD_COMPAT_H */

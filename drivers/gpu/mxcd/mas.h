@@ -28,12 +28,14 @@
 #include "mxcd.h"
 
 struct bio_vec;
+struct gendisk;
 struct cred;
 struct eventfd_ctx;
 struct io_uring_cmd;
 struct iov_iter;
 struct mas_quota;	/* mas_restrict.c */
 struct mas_req;		/* mas_io.h */
+struct mas_stack;	/* mas_stack.c */
 struct seq_file;
 struct task_struct;
 struct vm_area_struct;
@@ -205,8 +207,9 @@ struct mas_mem {
  * @ref: the context's id and each request in flight
  * @file: the file
  * @pdev: the NVMe controller that the file's data is behind, a reference is
- *	held; NULL when p2p is out of the question
- * @reason: then why, &enum mxcd_mas_reason
+ *	held, or NULL
+ * @stack: what to ask where there may be several, or NULL
+ * @reason: where there is neither, why there is no p2p, &enum mxcd_mas_reason
  * @page_cache: I/O that is not direct goes through the page cache
  * @read_align: unit of a direct read in bytes; 0: no direct I/O
  * @write_align: unit of a direct write that shares no page with the page cache
@@ -220,6 +223,7 @@ struct mas_file {
 	refcount_t ref;
 	struct file *file;
 	struct pci_dev *pdev;
+	struct mas_stack *stack;
 	u16 reason;
 	bool page_cache;
 	u32 read_align;
@@ -229,6 +233,18 @@ struct mas_file {
 	u64 routes[MXCD_MAX_GPUS];
 	struct work_struct free_work;
 	struct rcu_head rcu;
+};
+
+/**
+ * enum mas_proof - what trying it out has shown of a way
+ * @MAS_PROOF_NONE: not tried yet, or nothing
+ * @MAS_PROOF_PASSED: data arrives
+ * @MAS_PROOF_FAILED: data is lost, or is not what it should be
+ */
+enum mas_proof {
+	MAS_PROOF_NONE,
+	MAS_PROOF_PASSED,
+	MAS_PROOF_FAILED,
 };
 
 /**
@@ -312,21 +328,62 @@ void *mas_id_remove(struct xarray *ids, u32 id);
 int mas_file_unregister(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get_fd(int fd);
+void mas_file_prove(struct mas_file *file, unsigned int index);
 void mas_file_put(struct mas_file *file);
 void mas_file_put_sync(struct mas_file *file);
 
 /* mas_route.c */
 struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
 			       bool write);
-struct mas_route mas_route_eval(struct pci_dev *storage, struct mxcd_gpu *gpu,
-				bool write, int *distance);
-void mas_route_invalidate(void);
+struct mas_route mas_route_eval(struct pci_dev *storage, struct mxcd_gpu *gpu, bool write);
+struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, bool write,
+				   struct pci_dev **decider);
+void mas_route_prove(struct mas_file *file, struct mxcd_gpu *gpu);
+struct pci_dev *mas_route_only(struct mas_file *file);
+bool mas_route_can_prove_writes(struct mas_file *file);
+void mas_route_changed(void);
 const char *mas_route_reason(unsigned int reason);
+
+/* mas_pci.c */
+#define MAS_DRIVER_NAME_LEN	64
+
+unsigned int mas_pci_reason(struct pci_dev *storage, struct mxcd_gpu *gpu);
+unsigned int mas_pci_distance(struct pci_dev *storage, struct mxcd_gpu *gpu);
+int mas_pci_driver(struct pci_dev *storage, char *buf);
+bool mas_pci_serves_disks(struct pci_dev *storage);
+
+/* mas_stack.c */
+struct pci_dev *mas_stack_controller(struct gendisk *disk);
+struct mas_stack *mas_stack_create(struct gendisk *disk);
+void mas_stack_free(struct mas_stack *stack);
+u16 mas_stack_reason(struct mas_stack *stack);
+bool mas_stack_changed(struct mas_stack *stack);
+struct pci_dev *mas_stack_next(struct mas_stack *stack, struct pci_dev *storage);
+struct pci_dev *mas_stack_only(struct mas_stack *stack);
+
+/* mas_policy.c */
+bool mas_policy_trusts_host_bridge(void);
+bool mas_policy_trusts_writes(void);
+unsigned int mas_policy_max_distance(void);
+bool mas_policy_excludes(struct pci_dev *storage);
+bool mas_policy_dm(const char *name);
+
+/* mas_proof.c */
+int mas_proof_init(void);
+void mas_proof_exit(void);
+int mas_proof_run(struct mxcd_gpu *gpu, struct pci_dev *storage);
+enum mas_proof mas_proof_state(struct mxcd_gpu *gpu, struct pci_dev *storage, bool write);
+void mas_proof_written(struct mxcd_gpu *gpu, struct pci_dev *storage, bool passed);
+void mas_proof_drop_gpu(struct mxcd_gpu *gpu);
+void mas_proof_drop_storage(struct pci_dev *storage);
+void mas_proof_drop_all(void);
 
 /* mas_query.c */
 int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args);
 int mas_query_gpu(struct mas_ctx *ctx, struct mxcd_mas_query_gpu *args);
 int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args);
+void mas_query_registered(struct mas_ctx *ctx, struct mas_file *file,
+			  struct mxcd_mas_register *args);
 s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 		  u16 *reason);
 

@@ -22,6 +22,7 @@
 
 static void mas_file_free_now(struct mas_file *file)
 {
+	mas_stack_free(file->stack);
 	fput(file->file);
 	pci_dev_put(file->pdev);
 	kfree_rcu(file, rcu);
@@ -57,26 +58,6 @@ void mas_file_put_sync(struct mas_file *file)
 {
 	if (refcount_dec_and_test(&file->ref))
 		mas_file_free_now(file);
-}
-
-/*
- * The NVMe controller behind a block device, or NULL if it is anything but a
- * plain namespace or a partition of one. Of the stacks, dm and md have no parent,
- * and the head of a multipath namespace hangs off its subsystem.
- */
-static struct pci_dev *nvme_controller(struct block_device *bdev)
-{
-	struct device *ctrl = disk_to_dev(bdev->bd_disk)->parent;
-
-	/* Only a namespace holds its parent for as long as it is open. */
-	if (strncmp(bdev->bd_disk->disk_name, "nvme", 4))
-		return NULL;
-	if (!ctrl || !ctrl->class || strcmp(ctrl->class->name, "nvme"))
-		return NULL;
-	if (!ctrl->parent || !dev_is_pci(ctrl->parent))
-		return NULL;
-
-	return to_pci_dev(ctrl->parent);
 }
 
 /* The xfs data is on the realtime device, not on s_bdev. */
@@ -146,13 +127,23 @@ static void bdev_alignment(struct mas_file *file, struct block_device *bdev)
 	file->mem_align = bdev_dma_alignment(bdev) + 1;
 }
 
-/* Block integrity is made and checked by the CPU, which would have to read VRAM. */
-static u16 bdev_reason(struct block_device *bdev)
+/* Find out what there is to ask about a block device. */
+static void bdev_storage(struct mas_file *file, struct block_device *bdev)
 {
-	if (!nvme_controller(bdev))
-		return MXCD_MAS_REASON_STACKED;
+	struct pci_dev *pdev = mas_stack_controller(bdev->bd_disk);
 
-	return bdev_get_integrity(bdev) ? MXCD_MAS_REASON_INTEGRITY : MXCD_MAS_REASON_NONE;
+	/* Made and checked by the CPU, which would have to read VRAM. */
+	if (bdev_get_integrity(bdev)) {
+		file->reason = MXCD_MAS_REASON_INTEGRITY;
+		return;
+	}
+
+	if (pdev)
+		file->pdev = pci_dev_get(pdev);
+	else
+		file->stack = mas_stack_create(bdev->bd_disk);
+	if (!file->pdev && !file->stack)
+		file->reason = MXCD_MAS_REASON_STACKED;
 }
 
 /*
@@ -185,9 +176,8 @@ static void mas_file_inspect(struct mas_file *file)
 		return;
 
 	file->seg_align = max(bdev_logical_block_size(bdev), file->mem_align);
-	file->reason = bdev_reason(bdev);
-	if (!file->reason)
-		file->pdev = pci_dev_get(nvme_controller(bdev));
+	file->reason = MXCD_MAS_REASON_NONE;
+	bdev_storage(file, bdev);
 }
 
 static int mas_file_check(struct file *file)
@@ -244,6 +234,39 @@ err_fput:
 	return ERR_PTR(ret);
 }
 
+/**
+ * mas_file_prove - have reads from a file to a GPU proved where they are not
+ * @file: the file
+ * @index: mgpu_id; nothing happens where MAS is off
+ *
+ * Waits for disks, but for a kill.
+ *
+ * Context: may sleep; no lock and no gate is held.
+ */
+void mas_file_prove(struct mas_file *file, unsigned int index)
+{
+	struct mxcd_gpu *gpu = mxcd_gpu_enter(index);
+
+	if (IS_ERR(gpu))
+		return;
+
+	/* Disks do not keep the GPU. */
+	kref_get(&gpu->ref);
+	mxcd_gpu_leave(gpu);
+	mas_route_prove(file, gpu);
+	mxcd_gpu_put(gpu);
+}
+
+/* For all GPUs that the context reaches: whoever transfers then need not wait. */
+static void mas_file_prove_all(struct mas_ctx *ctx, struct mas_file *file)
+{
+	unsigned int i;
+
+	for (i = 0; i < MXCD_MAX_GPUS && !fatal_signal_pending(current); i++)
+		if (ctx->gpus & BIT_ULL(i))
+			mas_file_prove(file, i);
+}
+
 static int mas_file_reserve(struct mas_ctx *ctx, u32 *id)
 {
 	int ret = -EMFILE;
@@ -262,8 +285,8 @@ static int mas_file_reserve(struct mas_ctx *ctx, u32 *id)
  * @fd: descriptor of the calling task
  * @id: in: id wanted, 0: any; out: the id
  *
- * The id is not in use before mas_file_commit(), which must follow, or
- * mas_file_abort().
+ * Waits for the proof of reads from the storage controllers of the file. The id is
+ * not in use before mas_file_commit(), which must follow, or mas_file_abort().
  *
  * Context: may sleep.
  * Return: the file, an error of mas_file_get_fd(), -EMFILE (mas_max_files()), or
@@ -284,6 +307,7 @@ struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
 		return ERR_PTR(ret);
 	}
 
+	mas_file_prove_all(ctx, file);
 	return file;
 }
 

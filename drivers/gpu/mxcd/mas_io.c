@@ -367,7 +367,7 @@ static bool mas_one_direct_piece(struct mas_req *req)
 		return false;
 
 	return mas_is_transfer(req->op) && req->body_end - req->body_start == req->len &&
-	       req->len <= MAS_PIECE_MAX;
+	       req->len <= MAS_PIECE_MAX && !req->prove;
 }
 
 /**
@@ -414,6 +414,28 @@ static int mas_io_plan(struct mas_req *req, unsigned int how)
 	return ret;
 }
 
+/*
+ * Reads on this way are not proved yet. That waits for a disk, and must not keep the
+ * GPU: it starts anew then.
+ */
+static void mas_io_prove(struct mas_req *req, unsigned int how)
+{
+	mas_io_leave(req);
+	if (!(how & MAS_IO_NONBLOCK)) {
+		mas_route_prove(req->file, req->gpu);
+		req->asked = true;
+		mas_io_start(req, how);
+		return;
+	}
+
+	req->started = false;
+	req->result = mas_io_prepare_work(req);
+	if (req->result)
+		mas_io_finish(req);
+	else
+		mas_io_kick(req);
+}
+
 /**
  * mas_io_start - start a request
  * @req: a request that is resolved; what it was linked to has completed
@@ -428,7 +450,9 @@ void mas_io_start(struct mas_req *req, unsigned int how)
 
 	req->started = true;
 	req->result = mas_io_plan(req, how);
-	if (req->result)
+	if (req->result == -EAGAIN)
+		mas_io_prove(req, how);
+	else if (req->result)
 		mas_io_finish(req);
 	else
 		mas_io_run(req, how);

@@ -11,6 +11,8 @@
 #include <linux/workqueue.h>
 #include <uapi/linux/mxcd_mas.h>
 
+#include "mas.h"
+
 struct cgroup_subsys_state;
 struct cred;
 struct io_uring_cmd;
@@ -27,6 +29,7 @@ struct mxcd_gpu;
 /**
  * enum mas_piece - how the next piece of a transfer is moved
  * @MAS_PIECE_DIRECT: the storage controller reaches VRAM (p2p)
+ * @MAS_PIECE_PROOF: so, and what was written is read back
  * @MAS_PIECE_EDGE: read one direct unit into host memory, copy what was asked for
  * @MAS_PIECE_CACHED: through the page cache, which the CPU copies to or from
  * @MAS_PIECE_STAGED: through a buffer in host memory, where the file system may
@@ -34,6 +37,7 @@ struct mxcd_gpu;
  */
 enum mas_piece {
 	MAS_PIECE_DIRECT,
+	MAS_PIECE_PROOF,
 	MAS_PIECE_EDGE,
 	MAS_PIECE_CACHED,
 	MAS_PIECE_STAGED,
@@ -93,6 +97,8 @@ struct mas_owner_work {
  * @draining: waits to be the first on mas_ctx::inflight; under mas_ctx::lock
  * @cancelled: begin no further piece
  * @edge_direct: move edges by MAS_PIECE_EDGE
+ * @prove: p2p writes on this way are not proved: read the next piece back
+ * @asked: a proof of reads was waited for
  * @flush: read the BAR when the completion is collected
  * @notify: tell those who watch the file when the completion is collected
  * @fsize_limit: RLIMIT_FSIZE of the submitter
@@ -143,6 +149,8 @@ struct mas_req {
 	bool draining;
 	bool cancelled;
 	bool edge_direct;
+	bool prove;
+	bool asked;
 	bool flush;
 	bool notify;
 	unsigned int faults;
@@ -172,6 +180,9 @@ struct mas_req {
 /* Longest piece that the CPU copies: how long cancelling and unbind may take. */
 #define MAS_CACHED_MAX	SZ_4M
 
+/* Longest piece that is read back. */
+#define MAS_READBACK_MAX SZ_64K
+
 /* Longest piece that goes through a buffer. */
 #define MAS_STAGE_MAX	SZ_64K
 
@@ -185,6 +196,10 @@ int mas_req_plan(struct mas_req *req);
 /* mas_piece.c */
 bool mas_piece_next(struct mas_req *req);
 ssize_t mas_piece_issue(struct mas_req *req, bool nowait);
+void mas_direct_kiocb(struct mas_req *req);
+
+/* mas_readback.c */
+ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof);
 
 /* mas_owner.c */
 void mas_owner_hold(struct mas_owner *owner);

@@ -75,11 +75,15 @@ static int mas_ioctl_free(struct mas_ctx *ctx, struct mas_call *call)
 
 static int mas_ioctl_register(struct mas_ctx *ctx, struct mas_call *call)
 {
-	if (call->reg.flags)
+	if (call->reg.flags || call->reg.__reserved)
 		return -EINVAL;
 
 	call->file = mas_file_register(ctx, call->reg.fd, &call->reg.file);
-	return PTR_ERR_OR_ZERO(call->file);
+	if (IS_ERR(call->file))
+		return PTR_ERR(call->file);
+
+	mas_query_registered(ctx, call->file, &call->reg);
+	return 0;
 }
 
 static void mas_end_register(struct mas_ctx *ctx, struct mas_call *call, bool told)
@@ -167,7 +171,7 @@ static const struct mas_ioctl mas_ioctls[] = {
 	[_IOC_NR(MXCD_MAS_QUERY_FILE)] = {
 		.fn		= mas_ioctl_query_file,
 		.size		= sizeof(struct mxcd_mas_query_file),
-		.min_size	= offsetofend(struct mxcd_mas_query_file, __reserved),
+		.min_size	= offsetofend(struct mxcd_mas_query_file, out_storage_bdf),
 		.op		= MXCD_MAS_OP_QUERY,
 	},
 	[_IOC_NR(MXCD_MAS_ALLOC)] = {
@@ -187,7 +191,7 @@ static const struct mas_ioctl mas_ioctls[] = {
 		.fn		= mas_ioctl_register,
 		.end		= mas_end_register,
 		.size		= sizeof(struct mxcd_mas_register),
-		.min_size	= offsetofend(struct mxcd_mas_register, file),
+		.min_size	= offsetofend(struct mxcd_mas_register, __reserved),
 		.op		= MXCD_MAS_OP_REGISTER,
 	},
 	[_IOC_NR(MXCD_MAS_UNREGISTER)] = {

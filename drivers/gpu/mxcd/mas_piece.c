@@ -28,6 +28,8 @@ static u64 mas_piece_max(struct mas_req *req)
 	switch (req->piece) {
 	case MAS_PIECE_STAGED:
 		return MAS_STAGE_MAX;
+	case MAS_PIECE_PROOF:
+		return MAS_READBACK_MAX;
 	case MAS_PIECE_CACHED:
 		return req->bounce_reason == MXCD_MAS_REASON_APPEND ? MAS_PIECE_MAX :
 								      MAS_CACHED_MAX;
@@ -53,7 +55,7 @@ bool mas_piece_next(struct mas_req *req)
 		return false;
 
 	if (pos >= req->body_start && pos < req->body_end) {
-		req->piece = MAS_PIECE_DIRECT;
+		req->piece = req->prove ? MAS_PIECE_PROOF : MAS_PIECE_DIRECT;
 		end = req->body_end;
 	} else {
 		req->piece = mas_bounce_piece(req);
@@ -83,21 +85,33 @@ static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
 		      mas_is_write(req) ? ITER_SOURCE : ITER_DEST, &req->bvec, iter);
 }
 
+/**
+ * mas_direct_kiocb - prepare the kiocb of a request for its piece
+ * @req: a transfer, its piece under way is to go p2p
+ *
+ * Context: any.
+ */
+void mas_direct_kiocb(struct mas_req *req)
+{
+	struct kiocb *iocb = &req->iocb;
+
+	iocb->ki_filp = req->file->file;
+	iocb->ki_pos = req->pos + req->done;
+	iocb->ki_complete = mas_io_complete;
+	iocb->private = NULL;
+	iocb->ki_flags = iocb->ki_filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE;
+	if (mas_is_write(req))
+		iocb->ki_flags |= IOCB_WRITE;
+}
+
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */
 static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
 {
 	struct kiocb *iocb = &req->iocb;
-	struct file *filp = req->file->file;
 	struct iov_iter iter;
 	ssize_t ret;
 
-	iocb->ki_filp = filp;
-	iocb->ki_pos = req->pos + req->done;
-	iocb->ki_complete = mas_io_complete;
-	iocb->private = NULL;
-	iocb->ki_flags = filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE;
-	if (mas_is_write(req))
-		iocb->ki_flags |= IOCB_WRITE;
+	mas_direct_kiocb(req);
 	if (nowait)
 		iocb->ki_flags |= IOCB_NOWAIT;
 
@@ -131,6 +145,40 @@ static ssize_t mas_move_cached(struct mas_req *req)
 	if (!mas_is_write(req))
 		wmb(); /* drain the write-combining buffers into VRAM */
 
+	return ret;
+}
+
+/* What was written p2p is not right, or may not be. */
+static ssize_t mas_write_again(struct mas_req *req, enum mas_proof proof)
+{
+	req->bounce_reason = MXCD_MAS_REASON_NOT_PROVED;
+	if (proof == MAS_PROOF_FAILED) {
+		req->bounce_reason = MXCD_MAS_REASON_PROOF_FAILED;
+		req->body_end = req->body_start;
+	}
+	req->piece = MAS_PIECE_CACHED;
+
+	return mas_move_cached(req);
+}
+
+/* The first part of a write on a way that is not proved. */
+static ssize_t mas_move_proof(struct mas_req *req)
+{
+	enum mas_proof proof;
+	ssize_t ret = mas_readback(req, &proof);
+
+	struct pci_dev *storage = mas_route_only(req->file);
+
+	/* Other paths may have come meanwhile: what is right was right by luck then. */
+	if (proof != MAS_PROOF_NONE && storage) {
+		mas_proof_written(req->gpu, storage, proof == MAS_PROOF_PASSED);
+		req->prove = false;
+	}
+	pci_dev_put(storage);
+	if (ret > 0 && req->iocb.ki_flags & IOCB_DIRECT && proof != MAS_PROOF_PASSED)
+		return mas_write_again(req, proof);
+
+	req->piece = MAS_PIECE_DIRECT;
 	return ret;
 }
 
@@ -255,6 +303,8 @@ ssize_t mas_piece_issue(struct mas_req *req, bool nowait)
 	switch (req->piece) {
 	case MAS_PIECE_DIRECT:
 		return mas_move_direct(req, nowait);
+	case MAS_PIECE_PROOF:
+		return mas_move_proof(req);
 	case MAS_PIECE_EDGE:
 		return mas_move_edge(req);
 	case MAS_PIECE_STAGED:

@@ -301,6 +301,14 @@ static int mas_limit_fsize(struct mas_req *req)
 	return 0;
 }
 
+/* A write on a way that is not proved goes p2p, and is the proof. */
+static bool mas_writes_prove(struct mas_req *req, unsigned int reason)
+{
+	req->prove = reason == MXCD_MAS_REASON_NOT_PROVED && mas_is_write(req) &&
+		     mas_route_can_prove_writes(req->file);
+	return req->prove;
+}
+
 /* Why all of a transfer must bounce, or MXCD_MAS_REASON_NONE. */
 static unsigned int mas_whole_reason(struct mas_req *req)
 {
@@ -310,6 +318,8 @@ static unsigned int mas_whole_reason(struct mas_req *req)
 		return MXCD_MAS_REASON_REQUESTED;
 
 	route = mas_route_get(req->file, req->gpu, mas_is_write(req));
+	if (unlikely(route.reason) && mas_writes_prove(req, route.reason))
+		route.reason = MXCD_MAS_REASON_NONE;
 	if (!route.reason && mas_is_write(req) && req->file->file->f_flags & O_APPEND)
 		return MXCD_MAS_REASON_APPEND;
 
@@ -350,7 +360,13 @@ static void mas_find_body(struct mas_req *req)
 	req->body_end = end;
 }
 
-static void mas_split(struct mas_req *req)
+static bool mas_proof_helps(struct mas_req *req, unsigned int reason)
+{
+	return reason == MXCD_MAS_REASON_NOT_PROVED && !mas_is_write(req) && !req->asked;
+}
+
+/* -EAGAIN: a proof may change the answer. */
+static int mas_split(struct mas_req *req)
 {
 	unsigned int reason = mas_whole_reason(req);
 
@@ -358,20 +374,22 @@ static void mas_split(struct mas_req *req)
 	req->body_end = req->pos;
 	req->bounce_reason = reason;
 	if (reason)
-		return;
+		return mas_proof_helps(req, reason) ? -EAGAIN : 0;
 
 	req->edge_direct = !mas_is_write(req);
 	if (req->edge_direct)
 		mas_clamp_to_eof(req);
 	mas_find_body(req);
+	return 0;
 }
 
 /**
  * mas_req_plan - split a transfer into the parts that go p2p and those that bounce
  * @req: a transfer that is resolved and about to start
  *
- * Context: may sleep.
- * Return: 0 or the errno that the request completes with.
+ * Context: may sleep, not for a disk.
+ * Return: 0, the errno that the request completes with, or -EAGAIN: reads on this way
+ * are not proved, see mas_route_prove().
  */
 int mas_req_plan(struct mas_req *req)
 {
@@ -382,7 +400,10 @@ int mas_req_plan(struct mas_req *req)
 	if (ret)
 		return ret;
 
-	mas_split(req);
+	ret = mas_split(req);
+	if (ret)
+		return ret;
+
 	if (req->flags & MXCD_MAS_REQ_P2P_ONLY && req->body_end - req->body_start < req->len) {
 		req->reason = req->bounce_reason;
 		return -EXDEV;

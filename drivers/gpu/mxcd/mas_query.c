@@ -89,16 +89,30 @@ int mas_query_gpu(struct mas_ctx *ctx, struct mxcd_mas_query_gpu *args)
 	return 0;
 }
 
-static void mas_fill_file(struct mas_file *file, struct mxcd_gpu *gpu,
-			  struct mxcd_mas_query_file *args)
+/* The verdicts for both directions and the controller that the worse one is due to. */
+static void mas_fill_verdicts(struct mas_file *file, struct mxcd_gpu *gpu,
+			      struct mxcd_mas_query_file *args)
 {
-	struct mas_route read = mas_route_get(file, gpu, false);
-	struct mas_route write = mas_route_get(file, gpu, true);
+	struct pci_dev *decider[2], *decides;
+	struct mas_route read = mas_route_promise(file, gpu, false, &decider[0]);
+	struct mas_route write = mas_route_promise(file, gpu, true, &decider[1]);
 
 	args->out_route_read = read.route;
 	args->out_reason_read = read.reason;
 	args->out_route_write = write.route;
 	args->out_reason_write = write.reason;
+
+	decides = read.reason || !decider[1] ? decider[0] : decider[1];
+	args->out_storage_domain = decides ? pci_domain_nr(decides->bus) : MXCD_MAS_NO_STORAGE;
+	args->out_storage_bdf = decides ? pci_dev_id(decides) : MXCD_MAS_NO_STORAGE;
+	pci_dev_put(decider[0]);
+	pci_dev_put(decider[1]);
+}
+
+static void mas_fill_file(struct mas_file *file, struct mxcd_gpu *gpu,
+			  struct mxcd_mas_query_file *args)
+{
+	mas_fill_verdicts(file, gpu, args);
 	args->out_read_align = file->read_align;
 	args->out_write_align = file->write_align;
 	args->out_mem_align = file->mem_align;
@@ -125,6 +139,9 @@ int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args)
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 
+	if (args->gpu < MXCD_MAX_GPUS && ctx->gpus & BIT_ULL(args->gpu))
+		mas_file_prove(file, args->gpu);
+
 	gpu = mas_gpu_enter(ctx, args->gpu);
 	if (!IS_ERR(gpu)) {
 		mas_fill_file(file, gpu, args);
@@ -133,6 +150,49 @@ int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args)
 	mas_file_put_sync(file);
 
 	return PTR_ERR_OR_ZERO(gpu);
+}
+
+static bool mas_is_worse(const struct mxcd_mas_query_file *a,
+			 const struct mxcd_mas_register *b)
+{
+	return !!a->out_reason_read + !!a->out_reason_write >
+	       !!b->out_reason_read + !!b->out_reason_write;
+}
+
+/**
+ * mas_query_registered - tell what to expect of a file that was registered
+ * @ctx: the context
+ * @file: the file
+ * @args: its out_* fields are set
+ *
+ * Context: may sleep, not for a disk.
+ */
+void mas_query_registered(struct mas_ctx *ctx, struct mas_file *file,
+			  struct mxcd_mas_register *args)
+{
+	struct mxcd_mas_query_file verdicts = {};
+	struct mxcd_gpu *gpu;
+	unsigned int i;
+
+	args->out_gpu = MXCD_MAS_NO_GPU;
+	for (i = 0; i < MXCD_MAX_GPUS; i++) {
+		gpu = mas_gpu_enter(ctx, i);
+		if (IS_ERR(gpu))
+			continue;
+
+		mas_fill_verdicts(file, gpu, &verdicts);
+		mxcd_gpu_leave(gpu);
+		if (args->out_gpu != MXCD_MAS_NO_GPU && !mas_is_worse(&verdicts, args))
+			continue;
+
+		args->out_gpu = i;
+		args->out_route_read = verdicts.out_route_read;
+		args->out_reason_read = verdicts.out_reason_read;
+		args->out_route_write = verdicts.out_route_write;
+		args->out_reason_write = verdicts.out_reason_write;
+		args->out_storage_domain = verdicts.out_storage_domain;
+		args->out_storage_bdf = verdicts.out_storage_bdf;
+	}
 }
 
 static s64 mas_key_gpu(struct mas_ctx *ctx, const struct mxcd_mas_req *args)

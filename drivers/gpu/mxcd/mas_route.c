@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The verdict: may this storage controller DMA straight to and from the VRAM of
- * this GPU? The one mas_ file that knows PCI.
+ * The verdict: may data of this file go straight between storage and the VRAM of
+ * this GPU, in this direction? mas_pci.c has the rule for a storage controller,
+ * mas_proof.c what was found out about it, mas_stack.c which controllers there are
+ * to ask about.
  *
- * The kernel maps ZONE_DEVICE pages of type GENERIC for DMA as it maps RAM and
- * asks nobody whether the machine routes traffic between the two devices, so the
- * question must be answered here, before any I/O. The rule is that of the
- * kernel's P2PDMA (Documentation/driver-api/pci/p2pdma.rst), with one addition:
- * where an IOMMU translates for the storage controller, its addresses mean
- * nothing to a switch, and all its traffic goes to the root complex.
+ * Verdicts are kept in the file, with the generation in which they were found.
+ * Whatever may change one starts a new generation.
  */
-#include <linux/cc_platform.h>
-#include <linux/dma-mapping.h>
-#include <linux/iommu.h>
 #include <linux/pci.h>
-#include <linux/processor.h>
-#include <linux/swiotlb.h>
+#include <linux/string.h>
 
 #include "mas.h"
 
@@ -30,7 +24,7 @@ static const char * const mas_reasons[] = {
 	[MXCD_MAS_REASON_APPEND]	= "append",
 	[MXCD_MAS_REASON_NO_DIO]	= "no direct I/O",
 	[MXCD_MAS_REASON_FS]		= "file system",
-	[MXCD_MAS_REASON_STACKED]	= "not a plain NVMe disk",
+	[MXCD_MAS_REASON_STACKED]	= "not an NVMe disk",
 	[MXCD_MAS_REASON_REALTIME]	= "realtime device",
 	[MXCD_MAS_REASON_IOMMU]		= "IOMMU translates and host bridge not known",
 	[MXCD_MAS_REASON_HOST_BRIDGE]	= "no common switch and host bridge not known",
@@ -39,6 +33,14 @@ static const char * const mas_reasons[] = {
 	[MXCD_MAS_REASON_ENCRYPTED]	= "memory encryption",
 	[MXCD_MAS_REASON_FELL_BACK]	= "fell back",
 	[MXCD_MAS_REASON_INTEGRITY]	= "block integrity",
+	[MXCD_MAS_REASON_NOT_READY]	= "controller not ready",
+	[MXCD_MAS_REASON_EXCLUDED]	= "excluded by the administrator",
+	[MXCD_MAS_REASON_DISTANCE]	= "farther than max_distance",
+	[MXCD_MAS_REASON_ACS]		= "ACS redirects and host bridge not known",
+	[MXCD_MAS_REASON_NOT_PROVED]	= "not proved",
+	[MXCD_MAS_REASON_PROOF_FAILED]	= "proof failed",
+	[MXCD_MAS_REASON_DM]		= "dm target unknown",
+	[MXCD_MAS_REASON_NOT_PCI]	= "NVMe over a network",
 };
 
 /**
@@ -53,232 +55,139 @@ const char *mas_route_reason(unsigned int reason)
 	return reason < ARRAY_SIZE(mas_reasons) ? mas_reasons[reason] : "unknown";
 }
 
-/* Does this port send peer traffic up although it could turn it around? */
-static bool acs_redirects(struct pci_dev *pdev)
+static struct mas_route route_by_reason(unsigned int reason)
 {
-	int pos = pci_find_ext_capability(pdev, PCI_EXT_CAP_ID_ACS);
-	u16 ctrl;
-
-	if (!pos)
-		return false;
-
-	pci_read_config_word(pdev, pos + PCI_ACS_CTRL, &ctrl);
-	return ctrl & (PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_EC);
+	return (struct mas_route) {
+		.route	= reason ? MXCD_MAS_ROUTE_BOUNCE : MXCD_MAS_ROUTE_P2P,
+		.reason	= reason,
+	};
 }
 
-/* Steps up from @pdev to @top; -1: it is not above. */
-static int steps_up(struct pci_dev *pdev, struct pci_dev *top)
+/**
+ * mas_route_eval - work out the verdict for a storage controller
+ * @storage: the controller, a reference is held
+ * @gpu: the GPU
+ * @write: from VRAM to storage
+ *
+ * A way that is not proved yet counts as p2p: transfers prove it.
+ *
+ * Context: may sleep, not for a disk.
+ * Return: the verdict.
+ */
+struct mas_route mas_route_eval(struct pci_dev *storage, struct mxcd_gpu *gpu, bool write)
 {
-	int steps = 0;
+	unsigned int reason = mas_pci_reason(storage, gpu);
 
-	for (; pdev; pdev = pci_upstream_bridge(pdev), steps++)
-		if (pdev == top)
-			return steps;
+	if (!reason && mas_proof_state(gpu, storage, write) == MAS_PROOF_FAILED)
+		reason = MXCD_MAS_REASON_PROOF_FAILED;
 
-	return -1;
+	return route_by_reason(reason);
 }
 
-/* On the way up to @top, @top itself included? */
-static bool path_redirects(struct pci_dev *pdev, struct pci_dev *top)
+/* As above, but only what is proved is p2p. */
+static unsigned int proved_reason(struct pci_dev *storage, struct mxcd_gpu *gpu, bool write)
 {
-	while (pdev != top && !acs_redirects(pdev))
-		pdev = pci_upstream_bridge(pdev);
+	struct mas_route route = mas_route_eval(storage, gpu, write);
 
-	return pdev != top || acs_redirects(top);
+	if (!route.reason && mas_proof_state(gpu, storage, write) == MAS_PROOF_NONE)
+		return MXCD_MAS_REASON_NOT_PROVED;
+
+	return route.reason;
 }
 
 /*
- * The lowest bridge above both functions, or NULL. A bridge outlives what hangs
- * off it, and the caller holds both functions.
+ * A write to a stack proves nothing: which of its disks was it? The administrator may
+ * say that writes arrive where reads do.
  */
-static struct pci_dev *common_bridge(struct pci_dev *a, struct pci_dev *b)
+static unsigned int stack_member_reason(struct pci_dev *storage, struct mxcd_gpu *gpu,
+					bool write)
 {
-	struct pci_dev *bridge;
+	unsigned int reason = proved_reason(storage, gpu, write);
 
-	for (bridge = pci_upstream_bridge(a); bridge; bridge = pci_upstream_bridge(bridge))
-		if (steps_up(b, bridge) >= 0)
-			return bridge;
+	if (reason == MXCD_MAS_REASON_NOT_PROVED && write && mas_policy_trusts_writes())
+		reason = proved_reason(storage, gpu, false);
 
-	return NULL;
+	return reason;
 }
 
-static int steps_to_root(struct pci_dev *pdev)
+/* Which of the controllers a stack will use is not known. */
+static unsigned int worst_reason(struct mas_stack *stack, struct mxcd_gpu *gpu, bool write,
+				 struct pci_dev **worst)
 {
-	int steps = 0;
+	struct pci_dev *storage = NULL;
+	unsigned int reason;
 
-	while (pdev) {
-		pdev = pci_upstream_bridge(pdev);
-		steps++;
+	while ((storage = mas_stack_next(stack, storage))) {
+		reason = stack_member_reason(storage, gpu, write);
+		if (reason) {
+			*worst = storage;
+			return reason;
+		}
 	}
-
-	return steps;
-}
-
-static int pci_steps(struct pci_dev *a, struct pci_dev *b, struct pci_dev *bridge)
-{
-	if (bridge)
-		return steps_up(a, bridge) + steps_up(b, bridge);
-
-	return steps_to_root(a) + steps_to_root(b);
-}
-
-static bool cpu_routes_peers(void)
-{
-#ifdef CONFIG_X86
-	/* AMD since Zen */
-	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD && boot_cpu_data.x86 >= 0x17;
-#else
-	return false;
-#endif
-}
-
-/* Host bridges that route traffic between their root ports. */
-static const struct {
-	u16 vendor;
-	u16 device;
-	bool same_bridge_only;
-} known_host_bridges[] = {
-	{ PCI_VENDOR_ID_INTEL, 0x3c00, true },	/* Xeon E5 */
-	{ PCI_VENDOR_ID_INTEL, 0x3c01, true },
-	{ PCI_VENDOR_ID_INTEL, 0x2f00, true },	/* Xeon E5 v3, E7 v3 */
-	{ PCI_VENDOR_ID_INTEL, 0x2f01, true },
-	{ PCI_VENDOR_ID_INTEL, 0x2020, false },	/* Skylake-E */
-	{ PCI_VENDOR_ID_INTEL, 0x2030, false },
-	{ PCI_VENDOR_ID_INTEL, 0x2031, false },
-	{ PCI_VENDOR_ID_INTEL, 0x2032, false },
-	{ PCI_VENDOR_ID_INTEL, 0x2033, false },
-	{ PCI_VENDOR_ID_INTEL, 0x09a2, false },	/* Ice Lake and later */
-};
-
-static int take_first_function(struct pci_dev *pdev, void *data)
-{
-	struct pci_dev **first = data;
-
-	if (pdev->devfn == PCI_DEVFN(0, 0) || pci_pcie_type(pdev) == PCI_EXP_TYPE_ROOT_PORT)
-		*first = pci_dev_get(pdev);
-	return 1;
-}
-
-/* A host bridge is known by its first function: 00.0, or a root port. */
-static struct pci_dev *host_bridge_function(struct pci_host_bridge *host)
-{
-	struct pci_dev *first = NULL;
-
-	pci_walk_bus(host->bus, take_first_function, &first);
-	return first;
-}
-
-static bool host_bridge_known(struct pci_host_bridge *host, bool same)
-{
-	struct pci_dev *pdev = host_bridge_function(host);
-	bool known = false;
-	int i;
-
-	for (i = 0; pdev && !known && i < ARRAY_SIZE(known_host_bridges); i++)
-		known = pdev->vendor == known_host_bridges[i].vendor &&
-			pdev->device == known_host_bridges[i].device &&
-			(same || !known_host_bridges[i].same_bridge_only);
-	pci_dev_put(pdev);
-
-	return known;
-}
-
-static bool host_bridges_route(struct pci_dev *a, struct pci_dev *b)
-{
-	struct pci_host_bridge *host_a = pci_find_host_bridge(a->bus);
-	struct pci_host_bridge *host_b = pci_find_host_bridge(b->bus);
-	bool same = host_a == host_b;
-
-	if (cpu_routes_peers())
-		return true;
-
-	return host_bridge_known(host_a, same) && host_bridge_known(host_b, same);
-}
-
-static bool iommu_translates(struct pci_dev *pdev)
-{
-	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
-
-	return domain && domain->type != IOMMU_DOMAIN_IDENTITY;
-}
-
-/* What forbids p2p whatever the way between the two. */
-static unsigned int dma_reason(struct pci_dev *storage, struct mxcd_gpu *gpu)
-{
-	struct device *dev = &storage->dev;
-	u64 mask = min_not_zero(dma_get_mask(dev), dev->bus_dma_limit);
-
-	if (storage->class != PCI_CLASS_STORAGE_EXPRESS)
-		return MXCD_MAS_REASON_STACKED;
-	if (cc_platform_has(CC_ATTR_MEM_ENCRYPT))
-		return MXCD_MAS_REASON_ENCRYPTED;
-	if (is_swiotlb_force_bounce(dev))
-		return MXCD_MAS_REASON_SWIOTLB;
-	if (!iommu_translates(storage) && gpu->vram.pgmap.range.end > mask)
-		return MXCD_MAS_REASON_DMA_MASK;
 
 	return MXCD_MAS_REASON_NONE;
 }
 
-static unsigned int path_reason(struct pci_dev *storage, struct mxcd_gpu *gpu,
-				struct pci_dev *bridge)
+/* @decider: set to the controller that decides, with a reference, if one does. */
+static unsigned int file_reason(struct mas_file *file, struct mxcd_gpu *gpu, bool write,
+				struct pci_dev **decider)
 {
-	bool translates = iommu_translates(storage);
+	unsigned int reason = file->reason;
 
-	if (bridge && !translates && !path_redirects(storage, bridge) &&
-	    !path_redirects(gpu->pdev, bridge))
-		return MXCD_MAS_REASON_NONE;
+	if (file->pdev) {
+		*decider = pci_dev_get(file->pdev);
+		return proved_reason(file->pdev, gpu, write);
+	}
+	if (file->stack)
+		reason = mas_stack_reason(file->stack);
 
-	if (host_bridges_route(storage, gpu->pdev))
-		return MXCD_MAS_REASON_NONE;
-
-	return translates ? MXCD_MAS_REASON_IOMMU : MXCD_MAS_REASON_HOST_BRIDGE;
+	return reason || !file->stack ? reason : worst_reason(file->stack, gpu, write, decider);
 }
 
-/**
- * mas_route_eval - work out a verdict
- * @storage: storage controller, a reference is held
- * @gpu: the GPU
- * @write: from VRAM to storage; today the answer is the same either way
- * @distance: if not NULL, set to the number of PCI steps between the two
- *
- * Context: may sleep.
- * Return: the verdict.
- */
-struct mas_route mas_route_eval(struct pci_dev *storage, struct mxcd_gpu *gpu,
-				bool write, int *distance)
+/* Generation in the upper half, then reason for writes and for reads. */
+static u64 route_pack(u32 generation, unsigned int read, unsigned int write)
 {
-	struct pci_dev *bridge = common_bridge(storage, gpu->pdev);
-	unsigned int reason = dma_reason(storage, gpu);
-
-	if (!reason)
-		reason = path_reason(storage, gpu, bridge);
-	if (distance)
-		*distance = pci_steps(storage, gpu->pdev, bridge);
-
-	return (struct mas_route) {
-		.route	= reason ? MXCD_MAS_ROUTE_BOUNCE : MXCD_MAS_ROUTE_P2P,
-		.reason	= reason,
-	};
+	return (u64)generation << 32 | write << 16 | read;
 }
 
-/*
- * A cached verdict: generation in the upper half, then reason for writes and for
- * reads. p2p is reason 0.
- */
-static u64 route_pack(u32 generation, struct mas_route read, struct mas_route write)
+static u64 file_routes(struct mas_file *file, struct mxcd_gpu *gpu)
 {
-	return (u64)generation << 32 | write.reason << 16 | read.reason;
+	u32 generation = atomic_read(&mas_route_generation);
+	struct pci_dev *decider[2] = {};
+	unsigned int read, write;
+
+	read = file_reason(file, gpu, false, &decider[0]);
+	write = file_reason(file, gpu, true, &decider[1]);
+	pci_dev_put(decider[0]);
+	pci_dev_put(decider[1]);
+
+	return route_pack(file->stack ? ~generation : generation, read, write);
 }
 
-static struct mas_route route_unpack(u64 packed, bool write)
+/* Nothing tells when such a verdict changes. */
+static bool is_passing(u64 packed)
 {
-	u16 reason = write ? packed >> 16 : packed;
+	return (u16)packed == MXCD_MAS_REASON_NOT_READY;
+}
 
-	return (struct mas_route) {
-		.route	= reason ? MXCD_MAS_ROUTE_BOUNCE : MXCD_MAS_ROUTE_P2P,
-		.reason	= reason,
-	};
+static bool stack_is_as_it_was(struct mas_file *file, u64 packed, u32 generation)
+{
+	return file->stack && (u32)(packed >> 32) == ~generation &&
+	       !mas_stack_changed(file->stack);
+}
+
+static noinline u64 mas_route_work_out(struct mas_file *file, struct mxcd_gpu *gpu)
+{
+	u64 packed = READ_ONCE(file->routes[gpu->index]);
+
+	if (stack_is_as_it_was(file, packed, atomic_read(&mas_route_generation)))
+		return packed;
+
+	packed = file_routes(file, gpu);
+	if (!is_passing(packed))
+		WRITE_ONCE(file->routes[gpu->index], packed);
+
+	return packed;
 }
 
 /**
@@ -287,9 +196,10 @@ static struct mas_route route_unpack(u64 packed, bool write)
  * @gpu: the GPU, its gate held
  * @write: from VRAM to the file
  *
- * Cached in the file; worked out anew after mas_route_invalidate().
+ * %MXCD_MAS_REASON_NOT_PROVED: mas_route_prove() may change that, and a write that is
+ * read back (see mas_proof_write()).
  *
- * Context: may sleep.
+ * Context: may sleep, not for a disk.
  * Return: the verdict for I/O that is aligned.
  */
 struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
@@ -298,28 +208,111 @@ struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
 	u32 generation = atomic_read(&mas_route_generation);
 	u64 packed = READ_ONCE(file->routes[gpu->index]);
 
-	if (!file->pdev)
-		return (struct mas_route) { MXCD_MAS_ROUTE_BOUNCE, file->reason };
+	/* Of a stack it never is. */
+	if (unlikely(packed >> 32 != generation))
+		packed = mas_route_work_out(file, gpu);
 
-	if (packed >> 32 != generation) {
-		packed = route_pack(generation,
-				    mas_route_eval(file->pdev, gpu, false, NULL),
-				    mas_route_eval(file->pdev, gpu, true, NULL));
-		WRITE_ONCE(file->routes[gpu->index], packed);
-	}
+	return route_by_reason(write ? (u16)(packed >> 16) : (u16)packed);
+}
 
-	return route_unpack(packed, write);
+static int route_prove(struct pci_dev *storage, struct mxcd_gpu *gpu)
+{
+	if (proved_reason(storage, gpu, false) != MXCD_MAS_REASON_NOT_PROVED)
+		return 0;
+
+	return mas_proof_run(gpu, storage);
 }
 
 /**
- * mas_route_invalidate - forget cached verdicts
+ * mas_route_prove - have reads from a file to a GPU proved where they are not
+ * @file: the file
+ * @gpu: the GPU, a reference is held
  *
- * To be called when a GPU or a storage controller came or went.
+ * Waits for disks, but for a kill.
  *
- * Context: any.
+ * Context: may sleep; no lock and no gate is held.
  */
-void mas_route_invalidate(void)
+void mas_route_prove(struct mas_file *file, struct mxcd_gpu *gpu)
+{
+	struct pci_dev *storage = NULL;
+
+	if (file->pdev)
+		route_prove(file->pdev, gpu);
+	if (!file->stack || mas_stack_reason(file->stack))
+		return;
+
+	while ((storage = mas_stack_next(file->stack, storage))) {
+		if (route_prove(storage, gpu)) {
+			pci_dev_put(storage);
+			break;
+		}
+	}
+}
+
+/**
+ * mas_route_only - the storage controller of a file, if there is but one
+ * @file: the file
+ *
+ * Context: may sleep.
+ * Return: the PCI function with a reference, or NULL.
+ */
+struct pci_dev *mas_route_only(struct mas_file *file)
+{
+	if (file->pdev)
+		return pci_dev_get(file->pdev);
+
+	return file->stack ? mas_stack_only(file->stack) : NULL;
+}
+
+/**
+ * mas_route_can_prove_writes - would a write to a file prove anything?
+ * @file: the file
+ *
+ * Context: may sleep.
+ * Return: true if it is known which controller the write goes to.
+ */
+bool mas_route_can_prove_writes(struct mas_file *file)
+{
+	struct pci_dev *only = mas_route_only(file);
+
+	pci_dev_put(only);
+	return only;
+}
+
+/**
+ * mas_route_promise - what to tell of a file that is not used yet
+ * @file: the file
+ * @gpu: the GPU, its gate held
+ * @write: from VRAM to the file
+ * @decider: set to the controller that decides, with a reference, or to NULL
+ *
+ * Context: may sleep, not for a disk.
+ * Return: the verdict; a write that would be read back for a proof counts as p2p.
+ */
+struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, bool write,
+				   struct pci_dev **decider)
+{
+	unsigned int reason;
+
+	*decider = NULL;
+	reason = file_reason(file, gpu, write, decider);
+	if (reason == MXCD_MAS_REASON_NOT_PROVED && write && mas_route_can_prove_writes(file))
+		reason = MXCD_MAS_REASON_NONE;
+
+	return route_by_reason(reason);
+}
+
+/**
+ * mas_route_changed - forget cached verdicts
+ *
+ * To be called when something changed that verdicts depend on: GPUs, storage
+ * controllers, what was proved, what the administrator says.
+ *
+ * Context: process.
+ */
+void mas_route_changed(void)
 {
 	if (!atomic_inc_return(&mas_route_generation))
 		atomic_inc(&mas_route_generation);
+	mxcd_links_changed();
 }

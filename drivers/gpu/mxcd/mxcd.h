@@ -58,7 +58,9 @@ struct mxcd_chip {
  * @pool: free space, in physical addresses
  * @va: the window in the kernel's direct map, write-combining
  * @base: physical address of the window
- * @size: bytes in the window; 0 while MAS is off
+ * @size: bytes in the window that can be allocated; 0 while MAS is off
+ * @scratch: one bit for each page behind them that is in use, see
+ *	mxcd_vram_take_scratch()
  */
 struct mxcd_vram {
 	struct dev_pagemap pgmap;
@@ -66,6 +68,7 @@ struct mxcd_vram {
 	void *va;
 	phys_addr_t base;
 	u64 size;
+	unsigned long scratch;
 };
 
 /**
@@ -125,6 +128,8 @@ void mxcd_vram_free(struct mxcd_gpu *gpu, struct bio_vec *bvecs,
 int mxcd_vram_clear(const struct bio_vec *bvecs, unsigned int nr_bvecs);
 void mxcd_vram_flush(struct mxcd_gpu *gpu);
 u64 mxcd_vram_used(struct mxcd_gpu *gpu);
+struct page *mxcd_vram_take_scratch(struct mxcd_gpu *gpu, unsigned int len);
+void mxcd_vram_put_scratch(struct mxcd_gpu *gpu, struct page *page, unsigned int len);
 
 /* mxcd_layout.c */
 int mxcd_layout_init(void);
@@ -145,6 +150,9 @@ static inline bool mxcd_gpu_is_enabled(const struct mxcd_gpu *gpu)
 {
 	return gpu->vram.size && !READ_ONCE(gpu->trouble);
 }
+
+/* mxcd_links.c */
+void mxcd_links_changed(void);
 
 /**
  * mxcd_gpu_tryenter - begin to use the VRAM of a GPU that is at hand

@@ -280,6 +280,7 @@ static void mxcd_gpu_disable(struct mxcd_gpu *gpu)
 	percpu_ref_kill(&gpu->gate);
 	mxcd_gpu_doubt(gpu);
 	wait_for_completion(&gpu->drained);
+	mas_proof_drop_gpu(gpu);
 	mas_dev_zap();
 	mas_mem_revoke_all(gpu);
 	mxcd_vram_del(gpu);
@@ -297,7 +298,7 @@ static int mxcd_publish(struct mxcd_gpu *gpu)
 
 	set_bit(gpu->index, mxcd_gpus_seen);
 	rcu_assign_pointer(mxcd_gpus[gpu->index], gpu);
-	mas_route_invalidate();
+	mas_route_changed();
 	mxcd_layout_changed();
 
 	return 0;
@@ -365,7 +366,7 @@ static void mxcd_remove(struct pci_dev *pdev)
 	RCU_INIT_POINTER(mxcd_gpus[gpu->index], NULL);
 	mutex_unlock(&mxcd_gpus_lock);
 	synchronize_rcu();
-	mas_route_invalidate();
+	mas_route_changed();
 	mxcd_layout_changed();
 
 	pci_release_region(pdev, gpu->chip->bar);
@@ -504,9 +505,13 @@ static int __init mxcd_init(void)
 	if (ret)
 		goto err_wq;
 
-	ret = mxcd_layout_init();
+	ret = mas_proof_init();
 	if (ret)
 		goto err_io;
+
+	ret = mxcd_layout_init();
+	if (ret)
+		goto err_proof;
 
 	ret = mas_dev_init();
 	if (ret)
@@ -522,6 +527,8 @@ err_dev:
 	mas_dev_exit();
 err_layout:
 	mxcd_layout_exit();
+err_proof:
+	mas_proof_exit();
 err_io:
 	mas_io_exit();
 err_wq:
@@ -535,6 +542,7 @@ static void __exit mxcd_exit(void)
 	mas_dev_exit();
 	mxcd_layout_exit();
 	mas_ctx_wait_all();
+	mas_proof_exit();
 	destroy_workqueue(mas_wq);
 
 	/*

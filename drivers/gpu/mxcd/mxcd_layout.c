@@ -96,12 +96,13 @@ static ssize_t gpu_properties(struct mxcd_gpu *gpu, char *buf)
 			  "location_id %u\n"
 			  "numa_node %d\n"
 			  "vram_size %llu\n"
+			  "vram_served %llu\n"
 			  "vram_used %llu\n"
 			  "mas %d\n",
 			  mxcd_gpu_id(pdev), gpu->index, pdev->vendor, pdev->device,
 			  pci_domain_nr(pdev->bus), pci_dev_id(pdev),
 			  dev_to_node(&pdev->dev),
-			  (u64)pci_resource_len(pdev, gpu->chip->bar),
+			  (u64)pci_resource_len(pdev, gpu->chip->bar), gpu->vram.size,
 			  mxcd_vram_used(gpu), mxcd_gpu_is_enabled(gpu));
 }
 
@@ -190,6 +191,16 @@ static void mxcd_node_destroy(struct mxcd_node *node)
 }
 
 /**
+ * mxcd_layout_uevent - send a change uevent of the device
+ *
+ * Context: may sleep.
+ */
+void mxcd_layout_uevent(void)
+{
+	kobject_uevent(&mxcd_dev->kobj, KOBJ_CHANGE);
+}
+
+/**
  * mxcd_layout_changed - tell those who poll layout/properties or hear uevents
  *
  * To be called when what they will read then is true.
@@ -199,7 +210,7 @@ static void mxcd_node_destroy(struct mxcd_node *node)
 void mxcd_layout_changed(void)
 {
 	sysfs_notify(mxcd_layout, NULL, "properties");
-	kobject_uevent(&mxcd_dev->kobj, KOBJ_CHANGE);
+	mxcd_layout_uevent();
 }
 
 /**

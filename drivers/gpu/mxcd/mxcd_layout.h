@@ -26,6 +26,9 @@ struct mxcd_node {
 	struct list_head all;
 };
 
+/* mxcd_layout.c */
+void mxcd_layout_uevent(void);
+
 /* mxcd_links.c */
 int mxcd_links_init(void);
 void mxcd_links_exit(void);

@@ -45,33 +45,22 @@ static struct mxcd_link *to_link(struct kobject *kobj)
 
 static ssize_t driver_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	struct device *dev = &to_link(kobj)->storage->dev;
-	ssize_t len;
+	char name[MAS_DRIVER_NAME_LEN];
+	int ret = mas_pci_driver(to_link(kobj)->storage, name);
 
-	/*
-	 * The driver's name goes with its module. Do not wait for a driver that is
-	 * busy with the device: whoever removes this file would wait too.
-	 */
-	if (!device_trylock(dev))
-		return -EAGAIN;
-	len = sysfs_emit(buf, "%s\n", dev->driver ? dev->driver->name : "none");
-	device_unlock(dev);
-
-	return len;
+	return ret ? ret : sysfs_emit(buf, "%s\n", name);
 }
 
 static ssize_t distance_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	struct mxcd_link *link = to_link(kobj);
-	int distance;
 
-	mas_route_eval(link->storage, link->gpu, false, &distance);
-	return sysfs_emit(buf, "%d\n", distance);
+	return sysfs_emit(buf, "%u\n", mas_pci_distance(link->storage, link->gpu));
 }
 
 static ssize_t link_route(struct mxcd_link *link, bool write, char *buf)
 {
-	struct mas_route route = mas_route_eval(link->storage, link->gpu, write, NULL);
+	struct mas_route route = mas_route_eval(link->storage, link->gpu, write);
 
 	return sysfs_emit(buf, "%s\n", route.route == MXCD_MAS_ROUTE_P2P ? "p2p" : "bounce");
 }
@@ -89,18 +78,42 @@ static ssize_t route_write_show(struct kobject *kobj, struct kobj_attribute *att
 static ssize_t reason_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	struct mxcd_link *link = to_link(kobj);
-	struct mas_route route = mas_route_eval(link->storage, link->gpu, false, NULL);
+	struct mas_route route = mas_route_eval(link->storage, link->gpu, false);
 
 	if (route.route == MXCD_MAS_ROUTE_P2P)
-		route = mas_route_eval(link->storage, link->gpu, true, NULL);
+		route = mas_route_eval(link->storage, link->gpu, true);
 
 	return sysfs_emit(buf, "%s\n", mas_route_reason(route.reason));
+}
+
+static ssize_t link_proof(struct mxcd_link *link, bool write, char *buf)
+{
+	static const char * const words[] = {
+		[MAS_PROOF_NONE]	= "none",
+		[MAS_PROOF_PASSED]	= "passed",
+		[MAS_PROOF_FAILED]	= "failed",
+	};
+
+	return sysfs_emit(buf, "%s\n",
+			  words[mas_proof_state(link->gpu, link->storage, write)]);
+}
+
+static ssize_t proof_read_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return link_proof(to_link(kobj), false, buf);
+}
+
+static ssize_t proof_write_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return link_proof(to_link(kobj), true, buf);
 }
 
 static struct kobj_attribute driver_attr = __ATTR_RO(driver);
 static struct kobj_attribute distance_attr = __ATTR_RO(distance);
 static struct kobj_attribute route_read_attr = __ATTR_RO(route_read);
 static struct kobj_attribute route_write_attr = __ATTR_RO(route_write);
+static struct kobj_attribute proof_read_attr = __ATTR_RO(proof_read);
+static struct kobj_attribute proof_write_attr = __ATTR_RO(proof_write);
 static struct kobj_attribute reason_attr = __ATTR_RO(reason);
 
 static struct attribute *link_attrs[] = {
@@ -108,6 +121,8 @@ static struct attribute *link_attrs[] = {
 	&distance_attr.attr,
 	&route_read_attr.attr,
 	&route_write_attr.attr,
+	&proof_read_attr.attr,
+	&proof_write_attr.attr,
 	&reason_attr.attr,
 	NULL
 };
@@ -216,6 +231,16 @@ static void links_sync(struct mxcd_node *node)
 				 pci_name(pdev));
 }
 
+static void links_notify_readers(struct mxcd_node *node)
+{
+	struct mxcd_link *link;
+
+	list_for_each_entry(link, &node->links, node) {
+		sysfs_notify(&link->kobj, NULL, "route_read");
+		sysfs_notify(&link->kobj, NULL, "route_write");
+	}
+}
+
 static void links_sync_all(struct work_struct *work)
 {
 	struct mxcd_node *node;
@@ -223,10 +248,40 @@ static void links_sync_all(struct work_struct *work)
 	mutex_lock(&mxcd_links_lock);
 	list_for_each_entry(node, &mxcd_link_nodes, all)
 		links_sync(node);
+	list_for_each_entry(node, &mxcd_link_nodes, all)
+		links_notify_readers(node);
 	mutex_unlock(&mxcd_links_lock);
+	mxcd_layout_uevent();
 }
 
 static DECLARE_WORK(links_work, links_sync_all);
+
+/* Parameters are set before anything else is there, and when it has gone. */
+static bool links_ready;
+static DEFINE_SPINLOCK(links_ready_lock);
+
+static void links_set_ready(bool ready)
+{
+	spin_lock(&links_ready_lock);
+	links_ready = ready;
+	spin_unlock(&links_ready_lock);
+}
+
+/**
+ * mxcd_links_changed - what storage_links say may have changed
+ *
+ * Brings the directories up to date and tells those who poll the routes or hear
+ * uevents, a little later.
+ *
+ * Context: process.
+ */
+void mxcd_links_changed(void)
+{
+	spin_lock(&links_ready_lock);
+	if (links_ready)
+		queue_work(mas_wq, &links_work);
+	spin_unlock(&links_ready_lock);
+}
 
 static int links_notify(struct notifier_block *nb, unsigned long action, void *data)
 {
@@ -236,13 +291,16 @@ static int links_notify(struct notifier_block *nb, unsigned long action, void *d
 		return NOTIFY_DONE;
 
 	switch (action) {
-	case BUS_NOTIFY_ADD_DEVICE:
-	case BUS_NOTIFY_REMOVED_DEVICE:
-		queue_work(mas_wq, &links_work);
-		fallthrough;
 	case BUS_NOTIFY_BIND_DRIVER:
+	case BUS_NOTIFY_UNBIND_DRIVER:
 	case BUS_NOTIFY_UNBOUND_DRIVER:
-		mas_route_invalidate();
+		mas_proof_drop_storage(pdev);
+		fallthrough;
+	case BUS_NOTIFY_ADD_DEVICE:
+	case BUS_NOTIFY_BOUND_DRIVER:
+	case BUS_NOTIFY_DRIVER_NOT_BOUND:
+	case BUS_NOTIFY_REMOVED_DEVICE:
+		mas_route_changed();
 	}
 
 	return NOTIFY_OK;
@@ -260,7 +318,11 @@ static struct notifier_block links_nb = {
  */
 int mxcd_links_init(void)
 {
-	return bus_register_notifier(&pci_bus_type, &links_nb);
+	int ret = bus_register_notifier(&pci_bus_type, &links_nb);
+
+	if (!ret)
+		links_set_ready(true);
+	return ret;
 }
 
 /**
@@ -270,6 +332,7 @@ int mxcd_links_init(void)
  */
 void mxcd_links_exit(void)
 {
+	links_set_ready(false);
 	bus_unregister_notifier(&pci_bus_type, &links_nb);
 	cancel_work_sync(&links_work);
 }

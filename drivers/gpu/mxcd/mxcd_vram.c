@@ -13,6 +13,8 @@
  * of extents, described by one bio_vec each and never longer than 1 GiB, since
  * bv_len is 32 bits wide.
  */
+#include <linux/bitmap.h>
+#include <linux/bits.h>
 #include <linux/bvec.h>
 #include <linux/device.h>
 #include <linux/genalloc.h>
@@ -31,6 +33,9 @@
 #include "mxcd.h"
 
 #define MXCD_EXTENT_MAX	SZ_1G
+
+/* At the end of the window, for the driver itself; a bit for each page. */
+#define MXCD_SCRATCH	MXCD_GRANULE
 
 /* More than any BAR has; keeps the sums below 64 bits. */
 #define MXCD_MARGIN_MAX_MB	BIT_ULL(32)
@@ -65,6 +70,25 @@ static u64 mxcd_vram_margin(long mb, u64 chip)
 	return mb < 0 ? chip : min_t(u64, mb, MXCD_MARGIN_MAX_MB) << 20;
 }
 
+/* What the device says its BAR can be resized to, in MiB; 0: it cannot. */
+static u64 mxcd_vram_resizable(struct mxcd_gpu *gpu)
+{
+	u64 sizes = pci_rebar_get_possible_sizes(gpu->pdev, gpu->chip->bar);
+
+	return sizes ? BIT_ULL(fls64(sizes) - 1) : 0;
+}
+
+static void mxcd_vram_too_small(struct mxcd_gpu *gpu, u64 len, u64 head, u64 tail)
+{
+	u64 max = mxcd_vram_resizable(gpu);
+	char hint[48] = "";
+
+	if (max > len >> 20)
+		snprintf(hint, sizeof(hint), "; it can be resized to %llu MiB", max);
+	mxcd_vram_off(gpu, "BAR %d: of %llu MiB, %llu + %llu MiB are to be left alone%s",
+		      gpu->chip->bar, len >> 20, head >> 20, tail >> 20, hint);
+}
+
 /* The part of the BAR that MAS may use, as the kernel can register it. */
 static int mxcd_vram_window(struct mxcd_gpu *gpu)
 {
@@ -79,8 +103,7 @@ static int mxcd_vram_window(struct mxcd_gpu *gpu)
 		return -ENODEV;
 	}
 	if (head >= len || tail >= len - head) {
-		mxcd_vram_off(gpu, "BAR %d: of %llu MiB, %llu + %llu MiB are to be left alone",
-			      gpu->chip->bar, len >> 20, head >> 20, tail >> 20);
+		mxcd_vram_too_small(gpu, len, head, tail);
 		return -ENOSPC;
 	}
 
@@ -224,7 +247,8 @@ static int mxcd_vram_pool(struct mxcd_gpu *gpu)
 	if (!pool)
 		goto err_nomem;
 
-	ret = gen_pool_add(pool, vram->base, range_len(&vram->pgmap.range), NUMA_NO_NODE);
+	ret = gen_pool_add(pool, vram->base, range_len(&vram->pgmap.range) - MXCD_SCRATCH,
+			   NUMA_NO_NODE);
 	if (ret) {
 		gen_pool_destroy(pool);
 		goto err_nomem;
@@ -277,7 +301,7 @@ int mxcd_vram_add(struct mxcd_gpu *gpu)
 		return ret;
 	}
 
-	gpu->vram.size = range_len(&gpu->vram.pgmap.range);
+	gpu->vram.size = range_len(&gpu->vram.pgmap.range) - MXCD_SCRATCH;
 	return 0;
 }
 
@@ -474,4 +498,50 @@ void mxcd_vram_flush(struct mxcd_gpu *gpu)
 u64 mxcd_vram_used(struct mxcd_gpu *gpu)
 {
 	return gpu->vram.size ? gpu->vram.size - gen_pool_avail(gpu->vram.pool) : 0;
+}
+
+static unsigned long mxcd_scratch_bit(struct mxcd_gpu *gpu, struct page *page)
+{
+	return (page_to_phys(page) - gpu->vram.base - gpu->vram.size) >> PAGE_SHIFT;
+}
+
+/**
+ * mxcd_vram_take_scratch - VRAM to try out DMA with
+ * @gpu: the GPU, its gate held
+ * @len: bytes, a multiple of PAGE_SIZE
+ *
+ * Context: any.
+ * Return: the first of adjacent pages, to be given back by mxcd_vram_put_scratch();
+ * NULL when that much is not free.
+ */
+struct page *mxcd_vram_take_scratch(struct mxcd_gpu *gpu, unsigned int len)
+{
+	unsigned long nr = len >> PAGE_SHIFT, all = MXCD_SCRATCH >> PAGE_SHIFT;
+	unsigned long old, bit;
+
+	do {
+		old = READ_ONCE(gpu->vram.scratch);
+		bit = bitmap_find_next_zero_area(&old, all, 0, nr, 0);
+		if (bit >= all)
+			return NULL;
+	} while (cmpxchg(&gpu->vram.scratch, old, old | GENMASK(bit + nr - 1, bit)) != old);
+
+	return pfn_to_page(PHYS_PFN(gpu->vram.base + gpu->vram.size) + bit);
+}
+
+/**
+ * mxcd_vram_put_scratch - give scratch pages back
+ * @gpu: the GPU, its gate held
+ * @page: what mxcd_vram_take_scratch() returned
+ * @len: as given to it
+ *
+ * Context: any.
+ */
+void mxcd_vram_put_scratch(struct mxcd_gpu *gpu, struct page *page, unsigned int len)
+{
+	unsigned long bit = mxcd_scratch_bit(gpu, page), nr = len >> PAGE_SHIFT;
+	unsigned long old = READ_ONCE(gpu->vram.scratch);
+
+	while (!try_cmpxchg(&gpu->vram.scratch, &old, old & ~GENMASK(bit + nr - 1, bit)))
+		;
 }

@@ -281,8 +281,8 @@ enum mxcd_mas_route {
  * @MXCD_MAS_REASON_NO_DIO: the file has no direct I/O here
  * @MXCD_MAS_REASON_FS: the file system is none that is known to hand VRAM to the
  *	disk unchanged, or not for this file (encrypted; ext4 without extents)
- * @MXCD_MAS_REASON_STACKED: the block device is not a plain NVMe namespace or a
- *	partition of one (dm, md, loop, multipath head, other kinds of disk)
+ * @MXCD_MAS_REASON_STACKED: the block device is not an NVMe namespace or a
+ *	partition of one (md, loop, multipath head, other kinds of disk)
  * @MXCD_MAS_REASON_REALTIME: the data is on an xfs realtime device
  * @MXCD_MAS_REASON_IOMMU: an IOMMU translates for the storage controller and no
  *	host bridge known to route peer traffic is between it and the GPU
@@ -294,6 +294,20 @@ enum mxcd_mas_route {
  * @MXCD_MAS_REASON_FELL_BACK: the file system gave up direct I/O by itself, or the
  *	disk or the quota is full: the page cache then finds out what still fits
  * @MXCD_MAS_REASON_INTEGRITY: the kernel makes and checks block integrity data
+ * @MXCD_MAS_REASON_NOT_READY: a storage controller has no driver, or its driver
+ *	is just coming or going
+ * @MXCD_MAS_REASON_EXCLUDED: the administrator has excluded the controller
+ *	(parameter exclude)
+ * @MXCD_MAS_REASON_DISTANCE: the controller is too far away (parameter
+ *	max_distance)
+ * @MXCD_MAS_REASON_ACS: there is a common switch, but ACS makes it send peer
+ *	traffic to the host bridge, which is not known to route it
+ * @MXCD_MAS_REASON_NOT_PROVED: it was not possible to try out whether data
+ *	arrives: no disk of the controller can be read, or the caller was killed
+ * @MXCD_MAS_REASON_PROOF_FAILED: it was tried out, and data does not arrive
+ * @MXCD_MAS_REASON_DM: a device-mapper device that the administrator has not
+ *	listed (parameter dm_p2p)
+ * @MXCD_MAS_REASON_NOT_PCI: the NVMe controller is not on PCI
  */
 enum mxcd_mas_reason {
 	MXCD_MAS_REASON_NONE		= 0,
@@ -312,6 +326,14 @@ enum mxcd_mas_reason {
 	MXCD_MAS_REASON_ENCRYPTED	= 13,
 	MXCD_MAS_REASON_FELL_BACK	= 14,
 	MXCD_MAS_REASON_INTEGRITY	= 15,
+	MXCD_MAS_REASON_NOT_READY	= 16,
+	MXCD_MAS_REASON_EXCLUDED	= 17,
+	MXCD_MAS_REASON_DISTANCE	= 18,
+	MXCD_MAS_REASON_ACS		= 19,
+	MXCD_MAS_REASON_NOT_PROVED	= 20,
+	MXCD_MAS_REASON_PROOF_FAILED	= 21,
+	MXCD_MAS_REASON_DM		= 22,
+	MXCD_MAS_REASON_NOT_PCI		= 23,
 };
 
 /**
@@ -386,6 +408,10 @@ struct mxcd_mas_query_gpu {
 	__u32 out_device;
 };
 
+/* No storage controller, no GPU in particular */
+#define MXCD_MAS_NO_STORAGE	0xffffffff
+#define MXCD_MAS_NO_GPU		0xffffffff
+
 /**
  * struct mxcd_mas_query_file - ioctl(MXCD_MAS_QUERY_FILE)
  * @size: sizeof(struct mxcd_mas_query_file)
@@ -400,9 +426,14 @@ struct mxcd_mas_query_gpu {
  * @out_write_align: unit of a direct write, in bytes; 0: no direct I/O
  * @out_mem_align: alignment that the disk asks of memory, in bytes
  * @__reserved: must be zero
+ * @out_storage_domain: PCI domain of the storage controller that decides, or
+ *	%MXCD_MAS_NO_STORAGE
+ * @out_storage_bdf: its PCI bus << 8 | device << 3 | function, likewise
  *
  * What to expect of transfers between a file and a GPU. Requests that do not
- * keep to the alignments are served as well; parts of them bounce.
+ * keep to the alignments are served as well; parts of them bounce. A write counts
+ * as p2p where it will be tried: the first writes between a controller and a GPU are
+ * read back, see Documentation/gpu/mxcd/mas.rst.
  */
 struct mxcd_mas_query_file {
 	__u32 size;
@@ -417,6 +448,8 @@ struct mxcd_mas_query_file {
 	__u32 out_write_align;
 	__u32 out_mem_align;
 	__u32 __reserved;
+	__u32 out_storage_domain;
+	__u32 out_storage_bdf;
 };
 
 /**
@@ -464,6 +497,15 @@ struct mxcd_mas_free {
  * @flags: must be zero
  * @fd: descriptor of a regular file or block device
  * @file: in: file id wanted, 0: any; out: the file id
+ * @out_gpu: of the GPUs that this context reaches, the one with the worst verdicts
+ *	for this file, or %MXCD_MAS_NO_GPU; what follows is about it
+ * @out_route_read: as in &struct mxcd_mas_query_file, like the next five
+ * @out_reason_read: &enum mxcd_mas_reason
+ * @out_route_write: &enum mxcd_mas_route
+ * @out_reason_write: &enum mxcd_mas_reason
+ * @out_storage_domain: PCI domain of the controller that decides
+ * @out_storage_bdf: PCI bus << 8 | device << 3 | function of it
+ * @__reserved: must be zero
  *
  * Make a file known to this context. The descriptor may be closed afterwards.
  * -EBADF: no such descriptor, or one opened with O_PATH. -EINVAL: neither a
@@ -477,6 +519,14 @@ struct mxcd_mas_register {
 	__u32 flags;
 	__s32 fd;
 	__u32 file;
+	__u32 out_gpu;
+	__u32 out_route_read;
+	__u32 out_reason_read;
+	__u32 out_route_write;
+	__u32 out_reason_write;
+	__u32 out_storage_domain;
+	__u32 out_storage_bdf;
+	__u32 __reserved;
 };
 
 /**

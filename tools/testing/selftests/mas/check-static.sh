@@ -95,6 +95,26 @@ check_kernel_doc()
 		run xargs /srv/scripts/kernel-doc -none -Wall
 }
 
+# Each reason has its entry in limits.rst, with the text that sysfs shows.
+check_reasons()
+{
+	local header=$RUN/src/include/uapi/linux/mxcd_mas.h
+	local limits=$RUN/src/Documentation/gpu/mxcd/limits.rst
+	local route=$RUN/src/drivers/gpu/mxcd/mas_route.c name text
+
+	grep -q '^Reasons$' "$limits" || echo "limits.rst has no section Reasons"
+	while read -r name; do
+		text=$(sed -nE "s/.*\\[MXCD_MAS_REASON_$name\\][[:space:]]*= \"(.*)\",/\\1/p" "$route")
+		[ -n "$text" ] || echo "$name has no text in mas_route.c"
+		awk -v name="\`\`$name\`\`" -v text="\"$text\"" '
+			/^Reasons$/ { inside = 1 }
+			/^``/ { found = inside && $0 == name }
+			found { entry = entry " " $0 }
+			END { gsub(/ +/, " ", entry); exit !index(entry, text) }' "$limits" ||
+			echo "$name (\"$text\") has no entry in limits.rst"
+	done < <(sed -nE 's/^\tMXCD_MAS_REASON_([A-Z0-9_]+)\t+= [0-9]+,/\1/p' "$header")
+}
+
 check_shellcheck()
 {
 	# Everything that a shell is named in the first line of, or in a directive.
@@ -121,6 +141,7 @@ if [ "$KERNEL" = 6.12 ]; then
 	check "checkpatch.pl --strict" check_checkpatch
 	check "kernel-doc -Wall" check_kernel_doc
 	check "shellcheck" check_shellcheck
+	check "reasons are documented" check_reasons
 fi
 check "compiler, test programs" check_programs
 rm -rf "$RUN/src"

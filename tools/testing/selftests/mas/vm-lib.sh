@@ -19,6 +19,7 @@ export MAS_T0=${MAS_T0:-$EPOCHSECONDS}
 
 KERNEL=${KERNEL:-6.12}
 SMP=2
+CPU=EPYC
 MEM=2G
 VRAM=256M
 VM_APPEND=
@@ -136,7 +137,7 @@ make_driver() # DIR
 	jobs=-j$(nproc)
 	unpack_sources "$1" "${DRIVER_SOURCES[@]}"
 	quietly "$CACHE/log/build-driver.log" in_tree "$1" \
-		make "$jobs" KDIR="/lib/modules/$RELEASE/build" modules
+		make "$jobs" KDIR="/lib/modules/$RELEASE/build" CONFIG_MXCD_DEBUG=y modules
 }
 
 # In DIR, beside the programs: "tests", the names of those that are tests;
@@ -257,6 +258,19 @@ vm_nvme() # SERIAL BLOCKSIZE IMAGE...
 	done
 }
 
+# Append an NVMe subsystem with one namespace that all its controllers reach.
+vm_shared_nvme() # SERIAL IMAGE CONTROLLERS
+{
+	local serial=$1 image=$2 n
+
+	VM_ARGS+=(-device "nvme-subsys,id=$serial,nqn=$serial"
+		  -drive "file=$image,id=$serial-ns,if=none,format=raw,cache=unsafe")
+	for ((n = 1; n <= $3; n++)); do
+		VM_ARGS+=(-device "nvme,id=$serial$n,serial=$serial,subsys=$serial")
+	done
+	VM_ARGS+=(-device "nvme-ns,bus=${serial}1,drive=$serial-ns,nsid=1,shared=on")
+}
+
 # Append the stand-ins for GPUs: their VRAM is BAR 2 of an ivshmem, which the
 # host sees as the file $RUN/vram, and BAR 0 of a bochs-display. A file of many GiB
 # would be written to the machine's disk for nothing: VRAM_OBJECT names another kind
@@ -292,7 +306,7 @@ vm_start() # [stdio]
 	vm_share mas "$BUILD" readonly=on
 	vm_share run "$RUN/share"
 	set -- qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none \
-		-machine "q35,accel=$ACCEL" -cpu EPYC -smp "$SMP" -m "$MEM" \
+		-machine "q35,accel=$ACCEL" -cpu "$CPU" -smp "$SMP" -m "$MEM" \
 		-kernel "$KERNEL_DIR/vmlinuz" -initrd "$INITRD" \
 		-append "$append" -serial "$serial" "${VM_ARGS[@]}"
 	printf '%q ' "$@" >"$RUN/qemu.cmd"
