@@ -11,10 +11,10 @@ static_assert(sizeof(struct mxcd_mas_comp) == 32, "completion");
 static_assert(sizeof(struct mxcd_mas_seg) == 24, "segment");
 static_assert(sizeof(struct mxcd_mas_query) == 40, "query");
 static_assert(sizeof(struct mxcd_mas_query_gpu) == 48, "query_gpu");
-static_assert(sizeof(struct mxcd_mas_query_file) == 48, "query_file");
+static_assert(sizeof(struct mxcd_mas_query_file) == 56, "query_file");
 static_assert(sizeof(struct mxcd_mas_alloc) == 40, "alloc");
 static_assert(sizeof(struct mxcd_mas_free) == 8, "free");
-static_assert(sizeof(struct mxcd_mas_register) == 16, "register");
+static_assert(sizeof(struct mxcd_mas_register) == 48, "register");
 static_assert(sizeof(struct mxcd_mas_unregister) == 8, "unregister");
 static_assert(sizeof(struct mxcd_mas_transfer) == 48, "transfer");
 static_assert(sizeof(struct mxcd_mas_restrict) == 48, "restrict");
@@ -68,6 +68,8 @@ static const struct abi_ioctl abi_ioctls[] = {
 		ABI_IOCTL(FREE, mxcd_mas_free),
 	}, {
 		ABI_IOCTL(REGISTER, mxcd_mas_register), .has_flags = true,
+		.reserved = offsetof(struct mxcd_mas_register, __reserved),
+		.out = 16, .out_len = 28,
 	}, {
 		ABI_IOCTL(UNREGISTER, mxcd_mas_unregister),
 	}, {

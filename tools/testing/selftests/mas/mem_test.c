@@ -159,13 +159,13 @@ TEST_F(mem, fresh_memory_reads_zero_whatever_was_there_before)
 		ASSERT_EQ(0, mas_alloc(self->fd, self->gpu, len, &mem));
 		map = mas_map(self->fd, &mem);
 		ASSERT_NE(MAP_FAILED, (void *)map);
-		for (off = 0; off < len; off += 256 * MAS_KIB) {
+		for (off = 0; off < len; off += 64 * MAS_KIB) {
 			ASSERT_EQ(-1, mas_not_all(map + off, 64, 0))
 				TH_LOG("round %d, offset %llu", round, off);
-			ASSERT_EQ(-1, mas_not_all(map + off + 256 * MAS_KIB - 64,
+			ASSERT_EQ(-1, mas_not_all(map + off + 64 * MAS_KIB - 64,
 						  64, 0));
 			memset(map + off, 0x5a, 64);
-			memset(map + off + 256 * MAS_KIB - 64, 0x5a, 64);
+			memset(map + off + 64 * MAS_KIB - 64, 0x5a, 64);
 		}
 		munmap(map, len);
 		ASSERT_EQ(0, mas_free(self->fd, mem.handle));

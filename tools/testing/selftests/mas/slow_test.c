@@ -112,7 +112,7 @@ TEST_F(slow, disk_is_slow_and_its_route_is_bounce)
 	EXPECT_EQ(LEN, self->comps[0].result);
 	EXPECT_EQ(LEN, self->comps[1].result);
 	EXPECT_EQ(MXCD_MAS_ROUTE_BOUNCE, self->comps[0].route);
-	EXPECT_EQ(MXCD_MAS_REASON_STACKED, self->comps[0].reason);
+	EXPECT_EQ(MXCD_MAS_REASON_DM, self->comps[0].reason);
 }
 
 TEST_F(slow, submission_with_O_NONBLOCK_does_not_wait_for_the_disk)

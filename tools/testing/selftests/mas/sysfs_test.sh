@@ -162,7 +162,7 @@ gpu_properties_are_complete()
 
 	for ((n = 0; n < $(gpu_nodes); n++)); do
 		has_the_keys "$(node_of $n)/properties" gpu_id mgpu_id vendor_id device_id \
-			domain location_id numa_node vram_size vram_used mas || return
+			domain location_id numa_node vram_size vram_served vram_used mas || return
 		(($(value "$(node_of $n)/properties" vram_size) >= 64 << 20)) || return
 	done
 }
@@ -203,7 +203,7 @@ every_controller_has_a_link()
 	for ((n = 0; n < $(gpu_nodes); n++)); do
 		for bdf in $(nvme_functions); do
 			dir=$(node_of $n)/storage_links/$bdf
-			is files "distance driver reason route_read route_write " \
+			is files "distance driver proof_read proof_write reason route_read route_write " \
 				"$(cd "$dir" && printf '%s ' *)" || return
 			is driver nvme "$(cat "$dir/driver")" || return
 			is route_read p2p "$(cat "$dir/route_read")" || return

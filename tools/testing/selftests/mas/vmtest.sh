@@ -75,10 +75,12 @@ list_tests()
 	fi
 }
 
-# Raw disks with blocks of 512 and 4096 bytes, each with a file system beside it.
+# Raw disks with blocks of 512 and 4096 bytes, each with a file system beside it, and
+# two namespaces that are shared by one and by two controllers.
 prepare_devices()
 {
 	truncate -s 1G "$RUN"/{raw512,raw4k,ext4,xfs}.img
+	truncate -s 64M "$RUN"/{path1,path2}.img
 	in_tree "$RUN" mkfs.ext4 -q -F ext4.img
 	in_tree "$RUN" mkfs.xfs -q -s size=4096 xfs.img
 	truncate -s 8G "$RUN/raw512.img"
@@ -86,6 +88,8 @@ prepare_devices()
 	VM_NR_PORTS=0
 	vm_nvme mas512 512 "$RUN/raw512.img" "$RUN/ext4.img"
 	vm_nvme mas4k 4096 "$RUN/raw4k.img" "$RUN/xfs.img"
+	vm_shared_nvme massp "$RUN/path1.img" 1
+	vm_shared_nvme masmp "$RUN/path2.img" 2
 	vm_gpus
 	VM_ARGS+=("${QEMU_ARGS[@]}")
 }
