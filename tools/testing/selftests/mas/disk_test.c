@@ -181,7 +181,7 @@ TEST_F(disk, requests_of_host_ram_and_of_vram_are_never_merged)
 /* The caller's class and level stay, and the fence does not depend on them. */
 TEST_F(disk, requests_are_kept_apart_at_any_priority)
 {
-	static const int prios[] = {
+	const int prios[] = {
 		IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 0), IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7),
 		IOPRIO_PRIO_VALUE(IOPRIO_CLASS_RT, 3), IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0),
 	};
