@@ -47,6 +47,22 @@ struct vm_area_struct;
 #define MAS_MAX_SEGS	32768
 
 /**
+ * struct mas_chain - requests that are complete, oldest first
+ * @first: the first, the others by mas_req::next, or NULL
+ * @end: where the next one is put
+ */
+struct mas_chain {
+	struct mas_req *first;
+	struct mas_req **end;
+};
+
+static inline void mas_chain_init(struct mas_chain *chain)
+{
+	chain->first = NULL;
+	chain->end = &chain->first;
+}
+
+/**
  * struct mas_ctx - an open file of /dev/mxcd_mas*
  * @gpus: bit n is set when this context may use GPU n
  * @ops: bit n is set when it may do operation n, bit 0 when it may map memory
@@ -61,12 +77,13 @@ struct vm_area_struct;
  * @nr_files: registered files, counted against RLIMIT_NOFILE
  * @spare: requests that were used before, a chain by mas_req::next; taken and put
  *	back as a whole, by xchg()
- * @lock: protects everything below, and the list a request is on; irqsave
- * @inflight: requests submitted and not complete, oldest first
+ * @nr_queued: requests in flight and those complete but not collected
+ * @max_queue: no more than this
+ * @lock: protects everything below, and where a request is listed; irqsave
+ * @inflight: requests submitted and not complete, newest first: the oldest is the
+ *	one with none behind it
  * @done: requests complete, to be read
  * @nr_inflight: length of @inflight
- * @nr_queued: @nr_inflight and those complete but not collected
- * @max_queue: no more than this
  * @eventfd: raised for each request that goes to @done, or NULL
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
@@ -88,12 +105,12 @@ struct mas_ctx {
 	struct xarray files;
 	atomic_t nr_files;
 	struct mas_req *spare;
-	spinlock_t lock; /* see above */
-	struct list_head inflight;
-	struct list_head done;
-	unsigned int nr_inflight;
-	unsigned int nr_queued;
+	atomic_t nr_queued;
 	unsigned int max_queue;
+	spinlock_t lock; /* see above */
+	struct hlist_head inflight;
+	struct mas_chain done;
+	unsigned int nr_inflight;
 	struct eventfd_ctx *eventfd;
 	bool closed;
 	wait_queue_head_t wait;
@@ -113,7 +130,7 @@ struct mas_ctx {
  * submitter leaves, whichever comes first.
  */
 struct mas_batch {
-	struct list_head done;
+	struct mas_chain done;
 	unsigned int nr_done;
 	unsigned int wake_at;
 	struct task_struct *submitter;
@@ -289,9 +306,9 @@ u64 mas_quota_left(struct mas_ctx *ctx);
 /* mas_queue.c */
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 		     unsigned int max, bool nonblock);
-void mas_batch_init(struct mas_batch *batch);
-void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
-		    unsigned int min_nr, u64 timeout_ns);
+void mas_batch_init(struct mas_batch *batch, unsigned int min_nr);
+void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigned int nr,
+		    u64 timeout_ns);
 unsigned int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
 			       struct mxcd_mas_comp __user *comps, unsigned int nr);
 __poll_t mas_ctx_poll(struct mas_ctx *ctx);

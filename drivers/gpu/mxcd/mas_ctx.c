@@ -97,8 +97,8 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 	mt_init_flags(&ctx->maps, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
 	xa_init_flags(&ctx->files, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->lock);
-	INIT_LIST_HEAD(&ctx->inflight);
-	INIT_LIST_HEAD(&ctx->done);
+	INIT_HLIST_HEAD(&ctx->inflight);
+	mas_chain_init(&ctx->done);
 	init_waitqueue_head(&ctx->wait);
 	INIT_WORK(&ctx->free_work, mas_ctx_free_work);
 
@@ -179,23 +179,24 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
 void mas_ctx_close(struct mas_ctx *ctx)
 {
 	struct eventfd_ctx *eventfd;
-	struct mas_req *req, *next;
-	LIST_HEAD(done);
+	struct mas_req *req, *done;
 	bool last;
 
 	mas_ctx_drop_objects(ctx);
 
 	spin_lock_irq(&ctx->lock);
-	list_splice_init(&ctx->done, &done);
+	done = ctx->done.first;
+	mas_chain_init(&ctx->done);
 	last = !ctx->nr_inflight;
 	eventfd = ctx->eventfd;
 	ctx->eventfd = NULL;
 	ctx->closed = true;
-	list_for_each_entry(req, &ctx->inflight, node)
+	hlist_for_each_entry(req, &ctx->inflight, node)
 		mas_cancel(req);
 	spin_unlock_irq(&ctx->lock);
 
-	list_for_each_entry_safe(req, next, &done, node) {
+	while ((req = done)) {
+		done = req->next;
 		mas_io_end_file(req);
 		mas_io_free(req);
 	}
@@ -277,14 +278,14 @@ static void mas_ctx_show_mems(struct mas_ctx *ctx, struct seq_file *m)
  */
 void mas_ctx_show(struct mas_ctx *ctx, struct seq_file *m)
 {
-	unsigned int inflight, queued;
+	unsigned int inflight;
 
 	mas_ctx_show_files(ctx, m);
 	mas_ctx_show_mems(ctx, m);
 
 	spin_lock_irq(&ctx->lock);
 	inflight = ctx->nr_inflight;
-	queued = ctx->nr_queued;
 	spin_unlock_irq(&ctx->lock);
-	seq_printf(m, "mas-inflight:\t%u\nmas-queued:\t%u\n", inflight, queued);
+	seq_printf(m, "mas-inflight:\t%u\nmas-queued:\t%d\n", inflight,
+		   atomic_read(&ctx->nr_queued));
 }

@@ -28,6 +28,9 @@
 #include "mas.h"
 #include "mas_io.h"
 
+/* Requests that a context keeps for later. */
+#define MAS_MAX_SPARE	64
+
 static struct kmem_cache *mas_req_cache;
 
 static void mas_io_work(struct work_struct *work);
@@ -534,22 +537,43 @@ void mas_io_free(struct mas_req *req)
 	kmem_cache_free(mas_req_cache, req);
 }
 
-/**
- * mas_io_keep - keep free requests for the next ones
- * @ctx: the context
- * @chain: requests whose results have been collected, by mas_req::next, or NULL;
- *	those that were kept before are freed
- *
- * Context: any.
- */
-void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain)
+static void mas_io_free_chain(struct mas_req *req)
 {
-	struct mas_req *req = xchg(&ctx->spare, chain), *next;
+	struct mas_req *next;
 
 	for (; req; req = next) {
 		next = req->next;
 		mas_io_free(req);
 	}
+}
+
+/* End a chain after MAS_MAX_SPARE requests; returns the others. */
+static struct mas_req *mas_io_cut(struct mas_req *req)
+{
+	struct mas_req *rest;
+	unsigned int nr;
+
+	for (nr = 1; req->next && nr < MAS_MAX_SPARE; nr++)
+		req = req->next;
+	rest = req->next;
+	req->next = NULL;
+
+	return rest;
+}
+
+/**
+ * mas_io_keep - keep free requests for the next ones
+ * @ctx: the context
+ * @chain: requests whose results have been collected, by mas_req::next, or NULL;
+ *	those that were kept before are freed, and those that are too many
+ *
+ * Context: any.
+ */
+void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain)
+{
+	if (chain)
+		mas_io_free_chain(mas_io_cut(chain));
+	mas_io_free_chain(xchg(&ctx->spare, chain));
 }
 
 /**

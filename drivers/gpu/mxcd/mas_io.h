@@ -70,11 +70,12 @@ struct mas_owner_work {
 /**
  * struct mas_req - a request on its way
  * @iocb: for direct pieces; its priority is fixed at submission
- * @node: on mas_ctx::inflight, then on a list of completions; under mas_ctx::lock
+ * @node: on mas_ctx::inflight until it is complete; under mas_ctx::lock
  * @batch: whose submitter waits for it, or NULL; under mas_ctx::lock
  * @cmd: the command of a ring that it came by, or NULL
  * @next: the I/O operation that is linked behind this one, or NULL; starts when
- *	this one has completed
+ *	this one has completed. Then the next one in the chain of completions, then
+ *	in that of requests kept for later.
  * @ctx: the context; cannot go while this is in flight
  * @file: the file, a reference is held until the completion is collected, or NULL
  * @mem: the handle, a reference is held, or NULL
@@ -125,7 +126,7 @@ struct mas_owner_work {
  */
 struct mas_req {
 	struct kiocb iocb;
-	struct list_head node;
+	struct hlist_node node;
 	struct mas_batch *batch;
 	struct io_uring_cmd *cmd;
 	struct mas_req *next;

@@ -126,7 +126,7 @@ static int mas_ioctl_transfer(struct mas_ctx *ctx, struct mas_call *call)
 	if (args->nr == 1 && args->min_nr == 1 && !args->timeout_ns && !how)
 		how = MAS_IO_INLINE;
 
-	mas_batch_init(&batch);
+	mas_batch_init(&batch, args->min_nr);
 	nr = mas_submit_user(ctx, u64_to_user_ptr(args->reqs), comps, args->nr,
 			     comps ? &batch : NULL, how);
 	if (nr < 0)
@@ -137,7 +137,7 @@ static int mas_ioctl_transfer(struct mas_ctx *ctx, struct mas_call *call)
 	if (!comps)
 		return 0;
 
-	mas_batch_wait(ctx, &batch, min_t(unsigned int, args->min_nr, nr), args->timeout_ns);
+	mas_batch_wait(ctx, &batch, nr, args->timeout_ns);
 	args->out_completed = mas_batch_collect(ctx, &batch, comps, nr);
 	return 0;
 }

@@ -15,26 +15,23 @@
 #include "mas.h"
 #include "mas_io.h"
 
-/* Requests that a context keeps for later. */
-#define MAS_MAX_SPARE	64
-
-/* Count a request in the queue and put it last of those in flight. */
-static bool mas_ctx_try_admit(struct mas_ctx *ctx, struct mas_batch *batch,
-			      struct mas_req *req)
+/* Take a place in the queue, if there is one. */
+static bool mas_ctx_take_place(struct mas_ctx *ctx)
 {
-	bool room;
+	int nr = atomic_read(&ctx->nr_queued);
 
-	spin_lock_irq(&ctx->lock);
-	room = ctx->nr_queued < ctx->max_queue;
-	if (room) {
-		ctx->nr_queued++;
-		ctx->nr_inflight++;
-		req->batch = batch;
-		list_add_tail(&req->node, &ctx->inflight);
-	}
-	spin_unlock_irq(&ctx->lock);
+	do {
+		if (nr >= READ_ONCE(ctx->max_queue))
+			return false;
+	} while (!atomic_try_cmpxchg(&ctx->nr_queued, &nr, nr + 1));
 
-	return room;
+	return true;
+}
+
+static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
+{
+	if (nr && atomic_fetch_sub(nr, &ctx->nr_queued) >= READ_ONCE(ctx->max_queue))
+		wake_up(&ctx->wait);
 }
 
 /**
@@ -50,12 +47,29 @@ static bool mas_ctx_try_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 		  struct mas_req *req, bool nowait)
 {
-	if (mas_ctx_try_admit(ctx, batch, req))
-		return 0;
-	if (nowait)
-		return -EAGAIN;
+	int ret;
 
-	return wait_event_interruptible(ctx->wait, mas_ctx_try_admit(ctx, batch, req));
+	if (!mas_ctx_take_place(ctx)) {
+		if (nowait)
+			return -EAGAIN;
+		ret = wait_event_interruptible(ctx->wait, mas_ctx_take_place(ctx));
+		if (ret)
+			return ret;
+	}
+
+	req->batch = batch;
+	spin_lock_irq(&ctx->lock);
+	ctx->nr_inflight++;
+	hlist_add_head(&req->node, &ctx->inflight);
+	spin_unlock_irq(&ctx->lock);
+
+	return 0;
+}
+
+/* The oldest comes last, see mas_ctx::inflight. */
+static bool mas_is_oldest(const struct mas_req *req)
+{
+	return !req->node.next;
 }
 
 /**
@@ -72,29 +86,46 @@ bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req)
 	bool may;
 
 	spin_lock_irq(&ctx->lock);
-	may = req->cancelled || list_is_first(&req->node, &ctx->inflight);
+	may = req->cancelled || mas_is_oldest(req);
 	req->draining = !may;
 	spin_unlock_irq(&ctx->lock);
 
 	return may;
 }
 
-/* The oldest request in flight, if it waits to be that. */
-static struct mas_req *mas_ctx_drained(struct mas_ctx *ctx)
+/*
+ * Take a request out of those in flight. Returns the one that is the oldest now, if
+ * it has waited to be that.
+ */
+static struct mas_req *mas_ctx_take_out(struct mas_ctx *ctx, struct mas_req *req)
 {
-	struct mas_req *req;
+	struct hlist_node **link = req->node.pprev;
+	bool was_oldest = mas_is_oldest(req);
+	struct mas_req *oldest;
 
-	req = list_first_entry_or_null(&ctx->inflight, struct mas_req, node);
-	if (!req || !req->draining)
+	ctx->nr_inflight--;
+	hlist_del(&req->node);
+	if (!was_oldest || link == &ctx->inflight.first)
 		return NULL;
 
-	req->draining = false;
-	return req;
+	oldest = hlist_entry(link, struct mas_req, node.next);
+	if (!oldest->draining)
+		return NULL;
+
+	oldest->draining = false;
+	return oldest;
+}
+
+static void mas_chain_append(struct mas_chain *chain, struct mas_req *req)
+{
+	req->next = NULL;
+	*chain->end = req;
+	chain->end = &req->next;
 }
 
 static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
 {
-	list_add_tail(&req->node, &batch->done);
+	mas_chain_append(&batch->done, req);
 	WRITE_ONCE(batch->nr_done, batch->nr_done + 1);
 	if (batch->nr_done == batch->wake_at)
 		wake_up_process(batch->submitter);
@@ -102,7 +133,7 @@ static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
 
 static void mas_ctx_add_done(struct mas_ctx *ctx, struct mas_req *req)
 {
-	list_add_tail(&req->node, &ctx->done);
+	mas_chain_append(&ctx->done, req);
 	wake_up(&ctx->wait);
 	if (ctx->eventfd)
 		eventfd_signal(ctx->eventfd);
@@ -123,9 +154,8 @@ void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req)
 	unsigned long flags;
 
 	spin_lock_irqsave(&ctx->lock, flags);
-	list_del(&req->node);
-	last = !--ctx->nr_inflight;
-	drained = mas_ctx_drained(ctx);
+	drained = mas_ctx_take_out(ctx, req);
+	last = !ctx->nr_inflight;
 	closed = ctx->closed;
 	if (!closed && req->batch)
 		mas_batch_add_done(req->batch, req);
@@ -176,7 +206,7 @@ int mas_ctx_cancel(struct mas_ctx *ctx, u64 user_data)
 	int nr = 0;
 
 	spin_lock_irq(&ctx->lock);
-	list_for_each_entry(req, &ctx->inflight, node) {
+	hlist_for_each_entry(req, &ctx->inflight, node) {
 		if (req->user_data != user_data || !mas_is_transfer(req->op))
 			continue;
 		mas_cancel(req);
@@ -200,7 +230,7 @@ int mas_ctx_cancel_cmd(struct mas_ctx *ctx, struct io_uring_cmd *cmd)
 	struct mas_req *req;
 
 	spin_lock_irq(&ctx->lock);
-	list_for_each_entry(req, &ctx->inflight, node)
+	hlist_for_each_entry(req, &ctx->inflight, node)
 		if (req->cmd == cmd)
 			mas_cancel(req);
 	spin_unlock_irq(&ctx->lock);
@@ -208,24 +238,13 @@ int mas_ctx_cancel_cmd(struct mas_ctx *ctx, struct io_uring_cmd *cmd)
 	return 0;
 }
 
-/* Free places in the queue; under mas_ctx::lock. */
-static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
-{
-	lockdep_assert_held(&ctx->lock);
-
-	if (nr && ctx->nr_queued >= ctx->max_queue)
-		wake_up(&ctx->wait);
-	ctx->nr_queued -= nr;
-}
-
 /* Order the data of p2p reads before what the caller tells the GPU next. */
-static void mas_flush(struct list_head *reqs)
+static void mas_flush(const struct mas_req *req)
 {
-	struct mas_req *req;
 	struct mxcd_gpu *gpu;
 	u64 todo = 0;
 
-	list_for_each_entry(req, reqs, node)
+	for (; req; req = req->next)
 		if (req->flush)
 			todo |= BIT_ULL(req->gpu_index);
 
@@ -261,50 +280,48 @@ fault:
  * What could not be delivered goes back: a result is never lost. Those of a batch
  * have not been announced before.
  */
-static void mas_ctx_put_back(struct mas_ctx *ctx, struct list_head *reqs, bool announce)
+static void mas_ctx_put_back(struct mas_ctx *ctx, struct mas_req *reqs, bool announce)
 {
-	struct mas_req *req;
+	struct mas_req *last = reqs;
+	unsigned int nr = 1;
 
-	if (list_empty(reqs))
-		return;
+	for (; last->next; last = last->next)
+		nr++;
 
 	spin_lock_irq(&ctx->lock);
-	list_for_each_entry(req, reqs, node) {
-		ctx->nr_queued++;
-		if (ctx->eventfd && announce)
-			eventfd_signal(ctx->eventfd);
-	}
-	list_splice(reqs, &ctx->done);
+	last->next = ctx->done.first;
+	if (!last->next)
+		ctx->done.end = &last->next;
+	ctx->done.first = reqs;
+	for (; ctx->eventfd && announce && nr; nr--)
+		eventfd_signal(ctx->eventfd);
 	wake_up(&ctx->wait);
 	spin_unlock_irq(&ctx->lock);
 }
 
 /*
- * Copy completions to user space and free them, in order or each to the place of
- * its request. They are counted in the queue no more. Returns the number copied.
+ * Copy completions to user space, in order or each to the place of its request, and
+ * be done with their requests, a chain. Returns the number copied.
  */
-static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
+static unsigned int mas_deliver(struct mas_ctx *ctx, struct mas_req *reqs,
 				struct mxcd_mas_comp __user *comps, bool by_index)
 {
-	struct mas_req *req, *next, *spare = NULL;
+	struct mas_req **pos, *req, *rest;
 	unsigned int nr = 0;
 
 	mas_flush(reqs);
-	list_for_each_entry_safe(req, next, reqs, node) {
+	for (pos = &reqs; (req = *pos); pos = &req->next, nr++) {
 		if (mas_copy_comp(req, comps + (by_index ? req->index : nr)))
 			break;
-		list_del(&req->node);
 		mas_io_end_file(req);
-		if (nr++ < MAS_MAX_SPARE) {
-			req->next = spare;
-			spare = req;
-		} else {
-			mas_io_free(req);
-		}
 	}
-	if (spare)
-		mas_io_keep(ctx, spare);
-	mas_ctx_put_back(ctx, reqs, by_index);
+	rest = *pos;
+	*pos = NULL;
+	if (nr)
+		mas_io_keep(ctx, reqs);
+	if (rest)
+		mas_ctx_put_back(ctx, rest, by_index);
+	mas_ctx_release_places(ctx, nr);
 
 	return nr;
 }
@@ -320,38 +337,37 @@ static unsigned int mas_deliver(struct mas_ctx *ctx, struct list_head *reqs,
 int mas_ctx_deliver_one(struct mas_req *req, struct mxcd_mas_comp __user *comp)
 {
 	struct mas_ctx *ctx = req->ctx;
-	LIST_HEAD(reqs);
 	int ret = 0;
 
-	list_add(&req->node, &reqs);
-	mas_flush(&reqs);
+	req->next = NULL;
+	mas_flush(req);
 	if (comp)
 		ret = mas_copy_comp(req, comp);
 	mas_io_end_file(req);
 	mas_io_free(req);
-
-	spin_lock_irq(&ctx->lock);
 	mas_ctx_release_places(ctx, 1);
-	spin_unlock_irq(&ctx->lock);
 
 	return ret;
 }
 
-/* Move up to @max completions from the context to @reqs. */
-static bool mas_ctx_take_done(struct mas_ctx *ctx, struct list_head *reqs,
-			      unsigned int max)
+/* Take up to @max completions, a chain, from the context. */
+static struct mas_req *mas_ctx_take_done(struct mas_ctx *ctx, unsigned int max)
 {
-	struct list_head *pos = &ctx->done;
-	unsigned int nr;
+	struct mas_req *reqs, *last;
 
 	spin_lock_irq(&ctx->lock);
-	for (nr = 0; nr < max && pos->next != &ctx->done; nr++)
-		pos = pos->next;
-	list_cut_position(reqs, &ctx->done, pos);
-	mas_ctx_release_places(ctx, nr);
+	reqs = ctx->done.first;
+	for (last = reqs; last && --max && last->next; )
+		last = last->next;
+	if (last) {
+		ctx->done.first = last->next;
+		if (!last->next)
+			ctx->done.end = &ctx->done.first;
+		last->next = NULL;
+	}
 	spin_unlock_irq(&ctx->lock);
 
-	return nr;
+	return reqs;
 }
 
 /**
@@ -368,33 +384,35 @@ static bool mas_ctx_take_done(struct mas_ctx *ctx, struct list_head *reqs,
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 		     unsigned int max, bool nonblock)
 {
-	LIST_HEAD(reqs);
+	struct mas_req *reqs = mas_ctx_take_done(ctx, max);
 	unsigned int nr;
 	int ret;
 
-	if (!mas_ctx_take_done(ctx, &reqs, max)) {
+	if (!reqs) {
 		if (nonblock)
 			return -EAGAIN;
-		ret = wait_event_interruptible(ctx->wait, mas_ctx_take_done(ctx, &reqs, max));
+		ret = wait_event_interruptible(ctx->wait, (reqs = mas_ctx_take_done(ctx, max)));
 		if (ret)
 			return ret;
 	}
 
-	nr = mas_deliver(ctx, &reqs, buf, false);
+	nr = mas_deliver(ctx, reqs, buf, false);
 	return nr ? (ssize_t)(nr * sizeof(*buf)) : -EFAULT;
 }
 
 /**
  * mas_batch_init - prepare a batch
  * @batch: on the stack of the submitter
+ * @min_nr: how many it is going to wait for
  *
  * To be ended by mas_batch_collect().
  */
-void mas_batch_init(struct mas_batch *batch)
+void mas_batch_init(struct mas_batch *batch, unsigned int min_nr)
 {
-	INIT_LIST_HEAD(&batch->done);
+	mas_chain_init(&batch->done);
 	batch->nr_done = 0;
-	batch->wake_at = 0;
+	/* Who still submits then is woken for nothing, which does no harm. */
+	batch->wake_at = min_nr;
 	batch->submitter = current;
 }
 
@@ -402,23 +420,26 @@ void mas_batch_init(struct mas_batch *batch)
  * mas_batch_wait - wait for requests of a batch
  * @ctx: the context
  * @batch: the batch
- * @min_nr: until so many have completed; no more than were submitted
+ * @nr: number of requests that were submitted; no more are waited for
  * @timeout_ns: no longer than this, rounded up to a timer tick; 0: no limit
  *
  * Context: may sleep; returns early when the caller is killed.
  */
-void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch,
-		    unsigned int min_nr, u64 timeout_ns)
+void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigned int nr,
+		    u64 timeout_ns)
 {
+	unsigned int min_nr = batch->wake_at;
 	long timeout = MAX_SCHEDULE_TIMEOUT;
 
 	if (timeout_ns)
 		timeout = min_t(u64, nsecs_to_jiffies64(timeout_ns) + 1, MAX_SCHEDULE_TIMEOUT);
 
-	/* Not earlier: while it submits, the submitter may sleep for other reasons. */
-	spin_lock_irq(&ctx->lock);
-	batch->wake_at = min_nr;
-	spin_unlock_irq(&ctx->lock);
+	if (min_nr > nr) {
+		min_nr = nr;
+		spin_lock_irq(&ctx->lock);
+		batch->wake_at = nr;
+		spin_unlock_irq(&ctx->lock);
+	}
 
 	for (;;) {
 		set_current_state(TASK_KILLABLE);
@@ -436,7 +457,7 @@ static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)
 
 	lockdep_assert_held(&ctx->lock);
 
-	list_for_each_entry(req, &ctx->inflight, node)
+	hlist_for_each_entry(req, &ctx->inflight, node)
 		if (req->batch == batch)
 			req->batch = NULL;
 }
@@ -456,13 +477,13 @@ static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)
 unsigned int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
 			       struct mxcd_mas_comp __user *comps, unsigned int nr)
 {
+	/* Who completes the last one may still be using the batch, under the lock. */
 	spin_lock_irq(&ctx->lock);
 	if (batch->nr_done < nr)
 		mas_batch_detach(ctx, batch);
-	mas_ctx_release_places(ctx, batch->nr_done);
 	spin_unlock_irq(&ctx->lock);
 
-	return mas_deliver(ctx, &batch->done, comps, true);
+	return mas_deliver(ctx, batch->done.first, comps, true);
 }
 
 /**
@@ -478,11 +499,11 @@ __poll_t mas_ctx_poll(struct mas_ctx *ctx)
 	__poll_t events = 0;
 
 	spin_lock_irq(&ctx->lock);
-	if (!list_empty(&ctx->done))
+	if (ctx->done.first)
 		events |= EPOLLIN | EPOLLRDNORM;
-	if (ctx->nr_queued < ctx->max_queue)
-		events |= EPOLLOUT | EPOLLWRNORM;
 	spin_unlock_irq(&ctx->lock);
+	if (atomic_read(&ctx->nr_queued) < READ_ONCE(ctx->max_queue))
+		events |= EPOLLOUT | EPOLLWRNORM;
 
 	return events;
 }
