@@ -141,6 +141,7 @@ struct mas_batch {
  * @ctx: the context
  * @batch: the batch that they belong to, or NULL
  * @how: MAS_IO_* flags
+ * @ioprio: I/O priority of the caller
  * @nr: requests taken so far
  * @spare: requests to be used before new ones are made
  * @file_id: id of @file
@@ -157,6 +158,7 @@ struct mas_submit {
 	struct mas_ctx *ctx;
 	struct mas_batch *batch;
 	unsigned int how;
+	u16 ioprio;
 	unsigned int nr;
 	struct mas_req *spare;
 	u32 file_id;

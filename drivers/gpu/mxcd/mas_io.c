@@ -144,7 +144,8 @@ static void mas_io_put_refs(struct mas_req *req)
 		mas_mem_put(req->mem);
 	if (req->segs)
 		mas_segs_put(req->segs);
-	mas_owner_put(&req->owner);
+	if (req->owner.cred)
+		mas_owner_put(&req->owner);
 }
 
 /**
@@ -189,6 +190,7 @@ void mas_io_finish(struct mas_req *req)
  */
 void mas_io_kick(struct mas_req *req)
 {
+	INIT_WORK(&req->work, mas_io_work);
 	queue_work(mas_ctx_wq(req->ctx), &req->work);
 }
 
@@ -231,7 +233,6 @@ static void mas_io_invalidate(struct work_struct *work)
 
 	invalidate_inode_pages2_range(req->file->file->f_mapping, first >> PAGE_SHIFT,
 				      last >> PAGE_SHIFT);
-	INIT_WORK(&req->work, mas_io_work);
 	mas_io_direct_done(req);
 }
 
@@ -493,13 +494,16 @@ struct mas_req *mas_io_create(struct mas_submit *submit, const struct mxcd_mas_r
 	if (!req)
 		return NULL;
 
-	memset(req, 0, sizeof(*req));
+	req->batch = submit->batch;
+	req->cmd = submit->cmd;
 	req->ctx = submit->ctx;
 	req->user_data = args->user_data;
-	req->op = args->op;
 	req->flags = args->flags;
 	req->index = submit->nr;
-	INIT_WORK(&req->work, mas_io_work);
+	req->op = args->op;
+	req->want = args->length;
+	req->owner.cred = NULL;
+	memset_startat(req, 0, next);
 	return req;
 }
 

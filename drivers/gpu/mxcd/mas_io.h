@@ -69,7 +69,6 @@ struct mas_owner_work {
 
 /**
  * struct mas_req - a request on its way
- * @iocb: for direct pieces; its priority is fixed at submission
  * @node: on mas_ctx::inflight until it is complete; under mas_ctx::lock
  * @batch: whose submitter waits for it, or NULL; under mas_ctx::lock
  * @cmd: the command of a ring that it came by, or NULL
@@ -82,15 +81,17 @@ struct mas_owner_work {
  * @segs: the segment list, or NULL
  * @view: the VRAM
  * @bvec: the VRAM of the piece under way where it lies in one extent
+ * @iocb: for direct pieces
  * @gpu: the GPU, or NULL
  * @entered: its gate is held: from the start of the request to its end, but not
  *	while a file system that is not known has a part of it
  * @lost: the GPU was gone when that was over, or its VRAM had been lost before
  * @faults: of the GPU when the request started, see mxcd_gpu_gone()
  * @owner: the submitter, held where a work item may be needed
- * @work: starts or continues the request where that may sleep
+ * @work: starts or continues the request where that may sleep; initialised when it
+ *	is queued
  * @user_data: as in the request
- * @owner_ioprio: I/O priority of the submitter, without the hint of @iocb
+ * @ioprio: I/O priority of the submitter
  * @flags: as in the request
  * @index: position in the batch
  * @op: as in the request
@@ -125,25 +126,46 @@ struct mas_owner_work {
  * work item or the completion of a kiocb), then the queue, then who collects it.
  */
 struct mas_req {
-	struct kiocb iocb;
 	struct hlist_node node;
 	struct mas_batch *batch;
 	struct io_uring_cmd *cmd;
-	struct mas_req *next;
 	struct mas_ctx *ctx;
-	struct mas_file *file;
-	struct mas_mem *mem;
-	struct mas_segs *segs;
-	const struct mas_view *view;
-	struct bio_vec bvec;
-	struct mxcd_gpu *gpu;
-	struct mas_owner owner;
-	struct work_struct work;
 	u64 user_data;
-	u16 owner_ioprio;
 	u32 flags;
 	u32 index;
 	u16 op;
+	u16 ioprio;
+	enum mas_piece piece;
+	u64 piece_len;
+	long piece_ret;
+	atomic_t pins;
+	unsigned int faults;
+	unsigned long fsize_limit;
+	u64 pos;
+	u64 mem_offset;
+	u64 want;
+	u64 len;
+	u64 body_start;
+	u64 body_end;
+	const struct mas_view *view;
+	struct bio_vec bvec;
+	struct kiocb iocb;
+	struct work_struct work;
+	struct mas_owner owner;
+
+	/* What is above is set before it is used, from here on all is zero at first. */
+	struct mas_req *next;
+	struct mas_file *file;
+	struct mas_mem *mem;
+	struct mas_segs *segs;
+	struct mxcd_gpu *gpu;
+	u64 done;
+	u64 p2p_bytes;
+	s64 result;
+	u16 bounce_reason;
+	u16 route;
+	u16 reason;
+	u16 gpu_index;
 	bool entered;
 	bool lost;
 	bool started;
@@ -154,25 +176,6 @@ struct mas_req {
 	bool asked;
 	bool flush;
 	bool notify;
-	unsigned int faults;
-	unsigned long fsize_limit;
-	u64 pos;
-	u64 mem_offset;
-	u64 want;
-	u64 len;
-	u64 body_start;
-	u64 body_end;
-	atomic_t pins;
-	long piece_ret;
-	enum mas_piece piece;
-	u64 piece_len;
-	u64 done;
-	u64 p2p_bytes;
-	s64 result;
-	u16 bounce_reason;
-	u16 route;
-	u16 reason;
-	u16 gpu_index;
 };
 
 /* Longest direct piece; keeps each byte count within MAX_RW_COUNT. */
@@ -223,8 +226,7 @@ void mas_io_kick(struct mas_req *req);
 struct workqueue_struct *mas_ctx_wq(struct mas_ctx *ctx);
 
 /* mas_queue.c */
-int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
-		  struct mas_req *req, bool nowait);
+int mas_ctx_admit(struct mas_ctx *ctx, struct mas_req *req, bool nowait);
 bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req);
 void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req);
 void mas_cancel(struct mas_req *req);

@@ -7,12 +7,16 @@
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 
 #include "mas.h"
 #include "mas_io.h"
+
+/* No meaning, see mas_p2p_ioprio(). */
+#define MAS_IOPRIO_HINT	0x155
 
 static enum mas_piece mas_bounce_piece(struct mas_req *req)
 {
@@ -85,6 +89,19 @@ static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
 		      mas_is_write(req) ? ITER_SOURCE : ITER_DEST, &req->bvec, iter);
 }
 
+/*
+ * The block layer merges adjacent bios whatever their pages are, and newer
+ * kernels decide by the first page of a request how all of it is mapped for DMA.
+ * It never merges bios of different priority, so p2p bios carry a hint that has no
+ * meaning and that nobody else has a reason to set. The caller's class and level
+ * stay.
+ */
+static u16 mas_p2p_ioprio(u16 prio)
+{
+	return IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio), IOPRIO_PRIO_LEVEL(prio),
+				      MAS_IOPRIO_HINT);
+}
+
 /**
  * mas_direct_kiocb - prepare the kiocb of a request for its piece
  * @req: a transfer, its piece under way is to go p2p
@@ -93,15 +110,17 @@ static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
  */
 void mas_direct_kiocb(struct mas_req *req)
 {
-	struct kiocb *iocb = &req->iocb;
+	struct file *filp = req->file->file;
 
-	iocb->ki_filp = req->file->file;
-	iocb->ki_pos = req->pos + req->done;
-	iocb->ki_complete = mas_io_complete;
-	iocb->private = NULL;
-	iocb->ki_flags = iocb->ki_filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE;
+	req->iocb = (struct kiocb) {
+		.ki_filp	= filp,
+		.ki_pos		= req->pos + req->done,
+		.ki_complete	= mas_io_complete,
+		.ki_flags	= filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE,
+		.ki_ioprio	= mas_p2p_ioprio(req->ioprio),
+	};
 	if (mas_is_write(req))
-		iocb->ki_flags |= IOCB_WRITE;
+		req->iocb.ki_flags |= IOCB_WRITE;
 }
 
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */
@@ -127,7 +146,7 @@ static void mas_sync_kiocb(struct mas_req *req, struct kiocb *iocb)
 	init_sync_kiocb(iocb, req->file->file);
 	iocb->ki_pos = req->pos + req->done;
 	iocb->ki_flags &= ~(IOCB_DIRECT | IOCB_NOWAIT);
-	iocb->ki_ioprio = req->owner_ioprio;
+	iocb->ki_ioprio = req->ioprio;
 	if (mas_is_write(req))
 		iocb->ki_flags |= IOCB_WRITE;
 }
@@ -252,7 +271,7 @@ static ssize_t mas_read_block(struct mas_req *req, void *buf, loff_t base)
 
 	init_sync_kiocb(&iocb, filp);
 	iocb.ki_pos = base;
-	iocb.ki_ioprio = req->owner_ioprio;
+	iocb.ki_ioprio = req->ioprio;
 	iocb.ki_flags &= ~IOCB_NOWAIT;
 	iocb.ki_flags |= IOCB_DIRECT;
 	bvec_set_virt(&bvec, buf, req->file->read_align);

@@ -7,20 +7,10 @@
  */
 #include <linux/cred.h>
 #include <linux/fs.h>
-#include <linux/ioprio.h>
 #include <linux/sched/signal.h>
 
 #include "mas.h"
 #include "mas_io.h"
-
-/*
- * The block layer merges adjacent bios whatever their pages are, and newer
- * kernels decide by the first page of a request how all of it is mapped for DMA.
- * It never merges bios of different priority, so p2p bios carry a hint that has no
- * meaning and that nobody else has a reason to set. The caller's class and level
- * stay.
- */
-#define MAS_IOPRIO_HINT	0x155
 
 /* Which fields an operation uses; the others must be zero. */
 enum {
@@ -230,19 +220,6 @@ static int mas_resolve_transfer(struct mas_submit *submit, struct mas_req *req,
 			       mas_resolve_mem(submit, req, args);
 }
 
-static void mas_take_ioprio(struct mas_req *req)
-{
-	int prio = get_current_ioprio();
-
-	/* Class NONE would be replaced on the way down, hint and all. */
-	if (IOPRIO_PRIO_CLASS(prio) == IOPRIO_CLASS_NONE)
-		prio = IOPRIO_PRIO_VALUE(task_nice_ioclass(current), task_nice_ioprio(current));
-
-	req->owner_ioprio = prio;
-	req->iocb.ki_ioprio = IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio),
-						     IOPRIO_PRIO_LEVEL(prio), MAS_IOPRIO_HINT);
-}
-
 /**
  * mas_req_resolve - find what an I/O operation names
  * @submit: the requests of this call
@@ -259,8 +236,7 @@ int mas_req_resolve(struct mas_submit *submit, struct mas_req *req,
 {
 	req->pos = args->file_offset;
 	req->mem_offset = args->mem_offset;
-	req->want = args->length;
-	mas_take_ioprio(req);
+	req->ioprio = submit->ioprio;
 	req->fsize_limit = rlimit(RLIMIT_FSIZE);
 
 	switch (req->op) {

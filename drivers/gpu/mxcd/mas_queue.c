@@ -37,15 +37,13 @@ static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
 /**
  * mas_ctx_admit - let a request into the queue
  * @ctx: the context
- * @batch: the batch that it belongs to, or NULL
  * @req: the request
  * @nowait: do not wait for room
  *
  * Context: may sleep.
  * Return: 0, -EAGAIN, or -ERESTARTSYS when a signal arrived.
  */
-int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
-		  struct mas_req *req, bool nowait)
+int mas_ctx_admit(struct mas_ctx *ctx, struct mas_req *req, bool nowait)
 {
 	int ret;
 
@@ -57,7 +55,6 @@ int mas_ctx_admit(struct mas_ctx *ctx, struct mas_batch *batch,
 			return ret;
 	}
 
-	req->batch = batch;
 	spin_lock_irq(&ctx->lock);
 	ctx->nr_inflight++;
 	hlist_add_head(&req->node, &ctx->inflight);

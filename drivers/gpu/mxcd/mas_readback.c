@@ -89,7 +89,7 @@ static bool readback_read(struct mas_readback *rb)
 
 	init_sync_kiocb(&iocb, rb->filp);
 	iocb.ki_pos = req->pos + req->done;
-	iocb.ki_ioprio = req->owner_ioprio;
+	iocb.ki_ioprio = req->ioprio;
 	iocb.ki_flags &= ~IOCB_NOWAIT;
 	iocb.ki_flags |= IOCB_DIRECT;
 	bvec_set_virt(&bvec, rb->got, rb->len);

@@ -6,6 +6,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
@@ -75,6 +76,17 @@ static s64 mas_io_control(struct mas_req *req, const struct mxcd_mas_req *args)
 	}
 }
 
+static u16 mas_caller_ioprio(void)
+{
+	int prio = get_current_ioprio();
+
+	/* Class NONE would be replaced on the way down, hint and all. */
+	if (IOPRIO_PRIO_CLASS(prio) == IOPRIO_CLASS_NONE)
+		prio = IOPRIO_PRIO_VALUE(task_nice_ioclass(current), task_nice_ioprio(current));
+
+	return prio;
+}
+
 /**
  * mas_submit_begin - begin with the requests of one call
  * @submit: on the stack of the caller; to be ended by mas_submit_end()
@@ -89,6 +101,7 @@ void mas_submit_begin(struct mas_submit *submit, struct mas_ctx *ctx,
 		.ctx	= ctx,
 		.batch	= batch,
 		.how	= how,
+		.ioprio	= mas_caller_ioprio(),
 		.spare	= xchg(&ctx->spare, NULL),
 	};
 }
@@ -165,8 +178,7 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 	if (!req)
 		return -ENOMEM;
 
-	req->cmd = submit->cmd;
-	ret = mas_ctx_admit(submit->ctx, submit->batch, req, submit->how & MAS_IO_QUEUE_NOWAIT);
+	ret = mas_ctx_admit(submit->ctx, req, submit->how & MAS_IO_QUEUE_NOWAIT);
 	if (ret) {
 		mas_io_free(req);
 		return ret;
