@@ -143,6 +143,7 @@ struct mas_batch {
  * @how: MAS_IO_* flags
  * @ioprio: I/O priority of the caller
  * @nr: requests taken so far
+ * @last: no more come in this call
  * @spare: requests to be used before new ones are made
  * @file_id: id of @file
  * @file: the file that was named last, a reference is held, or NULL
@@ -159,6 +160,7 @@ struct mas_submit {
 	struct mas_batch *batch;
 	unsigned int how;
 	u16 ioprio;
+	bool last;
 	unsigned int nr;
 	struct mas_req *spare;
 	u32 file_id;
@@ -421,7 +423,6 @@ void mas_io_free(struct mas_req *req);
 void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain);
 
 /* mas_submit.c */
-unsigned int mas_submit_flags(struct file *filp);
 long mas_submit_user(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs,
 		     struct mxcd_mas_comp __user *comps, unsigned int nr,
 		     struct mas_batch *batch, unsigned int how);
@@ -435,5 +436,11 @@ void mas_submit_end(struct mas_submit *submit, bool cut);
 #define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
 #define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */
 #define MAS_IO_NO_FD		BIT(3)	/* files by id only */
+
+/* How requests that come by a file are submitted. */
+static inline unsigned int mas_submit_flags(struct file *filp)
+{
+	return filp->f_flags & O_NONBLOCK ? MAS_IO_NONBLOCK | MAS_IO_QUEUE_NOWAIT : 0;
+}
 
 #endif /* _MAS_H */

@@ -10,6 +10,7 @@
 #include <linux/uaccess.h>
 
 #include "mas.h"
+#include "mas_user.h"
 
 /* One call: its arguments, and what it has made. */
 struct mas_call {
@@ -35,6 +36,7 @@ struct mas_ioctl {
 	void (*end)(struct mas_ctx *ctx, struct mas_call *call, bool told);
 	unsigned int size;	/* of the structure, as this kernel knows it */
 	unsigned int min_size;	/* of its first version */
+	unsigned int out;	/* where in it begins what is given back */
 	u16 op;			/* the operation it is, if that is one */
 };
 
@@ -204,6 +206,7 @@ static const struct mas_ioctl mas_ioctls[] = {
 		.fn		= mas_ioctl_transfer,
 		.size		= sizeof(struct mxcd_mas_transfer),
 		.min_size	= offsetofend(struct mxcd_mas_transfer, out_completed),
+		.out		= offsetof(struct mxcd_mas_transfer, out_submitted),
 	},
 	[_IOC_NR(MXCD_MAS_EVENTFD)] = {
 		.fn		= mas_ioctl_eventfd,
@@ -227,12 +230,34 @@ static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)
 	return &mas_ioctls[array_index_nospec(nr, ARRAY_SIZE(mas_ioctls))];
 }
 
+static int mas_call_get(struct mas_call *call, const struct mas_ioctl *ioctl,
+			const void __user *user, u32 size)
+{
+	/* Who was built for this version, as most are. */
+	if (size == ioctl->size)
+		return mas_get_words(call, user, size);
+
+	return copy_struct_from_user(call, ioctl->size, user, size);
+}
+
+/* A caller of an older version gets what fits into its structure. */
+static int mas_call_put(const struct mas_call *call, const struct mas_ioctl *ioctl,
+			void __user *user, u32 size)
+{
+	unsigned int out = ioctl->out;
+
+	if (size >= ioctl->size)
+		return mas_put_words(user + out, (void *)call + out, ioctl->size - out);
+
+	return copy_to_user(user, call, size) ? -EFAULT : 0;
+}
+
 static int mas_ioctl_run(struct mas_ctx *ctx, const struct mas_ioctl *ioctl,
 			 struct mas_call *call, void __user *user, u32 size)
 {
 	int ret;
 
-	ret = copy_struct_from_user(call, ioctl->size, user, size);
+	ret = mas_call_get(call, ioctl, user, size);
 	if (!ret && ioctl->op && !mas_may_op(ctx, ioctl->op))
 		ret = -EPERM;
 	if (!ret)
@@ -240,8 +265,7 @@ static int mas_ioctl_run(struct mas_ctx *ctx, const struct mas_ioctl *ioctl,
 	if (ret)
 		return ret;
 
-	if (copy_to_user(user, call, min(size, ioctl->size)))
-		ret = -EFAULT;
+	ret = mas_call_put(call, ioctl, user, size);
 	if (ioctl->end)
 		ioctl->end(ctx, call, !ret);
 
@@ -260,8 +284,8 @@ static int mas_ioctl_run(struct mas_ctx *ctx, const struct mas_ioctl *ioctl,
 long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
 	const struct mas_ioctl *ioctl = mas_find_ioctl(cmd);
-	struct mas_call call = { .how = mas_submit_flags(filp) };
 	void __user *user = (void __user *)arg;
+	struct mas_call call;
 	u32 size;
 
 	if (!ioctl)
@@ -273,5 +297,6 @@ long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	if (size > PAGE_SIZE)
 		return -E2BIG;
 
+	call.how = mas_submit_flags(filp);
 	return mas_ioctl_run(filp->private_data, ioctl, &call, user, size);
 }

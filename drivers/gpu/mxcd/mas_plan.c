@@ -104,30 +104,40 @@ int mas_req_check(const struct mxcd_mas_req *args, unsigned int how)
 /* Most requests of a call name what the one before did. */
 static struct mas_file *mas_submit_file(struct mas_submit *submit, u32 id)
 {
+	struct mas_file *file;
+
 	if (!submit->file || submit->file_id != id) {
 		if (submit->file)
 			mas_file_put_sync(submit->file);
 		submit->file = mas_file_get(submit->ctx, id);
 		submit->file_id = id;
 	}
-	if (submit->file)
-		refcount_inc(&submit->file->ref);
+	file = submit->file;
+	if (submit->last)
+		submit->file = NULL; /* handed over */
+	else if (file)
+		refcount_inc(&file->ref);
 
-	return submit->file;
+	return file;
 }
 
 static struct mas_mem *mas_submit_mem(struct mas_submit *submit, u32 handle)
 {
+	struct mas_mem *mem;
+
 	if (!submit->mem || submit->handle != handle) {
 		if (submit->mem)
 			mas_mem_put_sync(submit->mem);
 		submit->mem = mas_mem_get(submit->ctx, handle);
 		submit->handle = handle;
 	}
-	if (submit->mem)
-		refcount_inc(&submit->mem->ref);
+	mem = submit->mem;
+	if (submit->last)
+		submit->mem = NULL; /* handed over */
+	else if (mem)
+		refcount_inc(&mem->ref);
 
-	return submit->mem;
+	return mem;
 }
 
 /**

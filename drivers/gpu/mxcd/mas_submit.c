@@ -12,21 +12,10 @@
 
 #include "mas.h"
 #include "mas_io.h"
+#include "mas_user.h"
 
 /* Tags that the block layer may take at once; it submits as many at a time. */
 #define MAS_PLUG_IOS	32U
-
-/**
- * mas_submit_flags - how requests that come by a file are submitted
- * @filp: the file
- *
- * Context: any.
- * Return: MAS_IO_* flags.
- */
-unsigned int mas_submit_flags(struct file *filp)
-{
-	return filp->f_flags & O_NONBLOCK ? MAS_IO_NONBLOCK | MAS_IO_QUEUE_NOWAIT : 0;
-}
 
 static s64 mas_io_alloc(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 {
@@ -231,13 +220,44 @@ static int mas_submit_next(struct mas_submit *submit, const struct mxcd_mas_req 
 
 	if (fatal_signal_pending(current))
 		return -EINTR;
-	if (copy_from_user(&req, reqs + submit->nr, sizeof(req)))
+	if (mas_get_words(&req, reqs + submit->nr, sizeof(req)))
 		return -EFAULT;
 	/* Shows as well that the result can be written there. */
 	if (comps && put_user((s64)-EINPROGRESS, &comps[submit->nr].result))
 		return -EFAULT;
 
 	return mas_submit_one(submit, &req);
+}
+
+static int mas_submit_all(struct mas_submit *submit, const struct mxcd_mas_req __user *reqs,
+			  struct mxcd_mas_comp __user *comps, unsigned int nr)
+{
+	int ret = 0;
+
+	while (submit->nr < nr && !ret) {
+		submit->last = submit->nr + 1 == nr;
+		ret = mas_submit_next(submit, reqs, comps);
+		if (!submit->last)
+			cond_resched();
+	}
+
+	return ret;
+}
+
+/* The block layer is told how many come, and gets them in bundles. */
+static int mas_submit_plugged(struct mas_submit *submit, const struct mxcd_mas_req __user *reqs,
+			      struct mxcd_mas_comp __user *comps, unsigned int nr)
+{
+	struct blk_plug plug;
+	int ret;
+
+	blk_start_plug(&plug);
+	plug.nr_ios = min(nr, MAS_PLUG_IOS);
+	ret = mas_submit_all(submit, reqs, comps, nr);
+	mas_submit_end(submit, ret);
+	blk_finish_plug(&plug);
+
+	return ret;
 }
 
 /**
@@ -258,21 +278,15 @@ long mas_submit_user(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs
 		     struct mas_batch *batch, unsigned int how)
 {
 	struct mas_submit submit;
-	struct blk_plug plug;
-	int ret = 0;
+	int ret;
 
 	mas_submit_begin(&submit, ctx, batch, how);
 	if (nr > 1) {
-		blk_start_plug(&plug);
-		plug.nr_ios = min(nr, MAS_PLUG_IOS);
+		ret = mas_submit_plugged(&submit, reqs, comps, nr);
+	} else {
+		ret = mas_submit_all(&submit, reqs, comps, nr);
+		mas_submit_end(&submit, ret);
 	}
-	while (submit.nr < nr && !ret) {
-		ret = mas_submit_next(&submit, reqs, comps);
-		cond_resched();
-	}
-	mas_submit_end(&submit, ret);
-	if (nr > 1)
-		blk_finish_plug(&plug);
 
 	return submit.nr ? (long)submit.nr : ret;
 }

@@ -108,6 +108,7 @@ int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,
 	mas_submit_begin(&submit, ctx, NULL,
 			 MAS_IO_NONBLOCK | (nonblock ? MAS_IO_QUEUE_NOWAIT : 0));
 	submit.cmd = cmd;
+	submit.last = true;
 	ret = mas_submit_one(&submit, &args);
 	mas_submit_end(&submit, ret);
 	if (ret)
