@@ -18,6 +18,8 @@
 #include <linux/fs.h>
 #include <linux/list.h>
 #include <linux/maple_tree.h>
+#include <linux/nospec.h>
+#include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
@@ -45,6 +47,20 @@ struct vm_area_struct;
 
 /* Segments of one request; its extents are limited too, see mas_view.c. */
 #define MAS_MAX_SEGS	32768
+
+/* Numbers that are found without a walk. */
+#define MAS_LOW_IDS	64
+
+/**
+ * struct mas_ids - numbers of a context and what they stand for
+ * @all: number -> object
+ * @low: the same for the first numbers, which is all that most contexts have;
+ *	written with the lock of @all held
+ */
+struct mas_ids {
+	struct xarray all;
+	void __rcu *low[MAS_LOW_IDS];
+};
 
 /**
  * struct mas_chain - requests that are complete, oldest first
@@ -100,9 +116,9 @@ struct mas_ctx {
 	bool restricted;
 	struct mas_quota *quota;
 	atomic_t nr_extents;
-	struct xarray mems;
+	struct mas_ids mems;
 	struct maple_tree maps;
-	struct xarray files;
+	struct mas_ids files;
 	atomic_t nr_files;
 	struct mas_req *spare;
 	atomic_t nr_queued;
@@ -280,6 +296,15 @@ struct mas_route {
 
 struct mas_segs;	/* mas_view.c */
 
+/* What a number stands for, or NULL; under rcu_read_lock(). */
+static inline void *mas_id_find(struct mas_ids *ids, u32 id)
+{
+	if (id < MAS_LOW_IDS)
+		return rcu_dereference(ids->low[array_index_nospec(id, MAS_LOW_IDS)]);
+
+	return xa_load(&ids->all, id);
+}
+
 extern struct workqueue_struct *mas_wq;
 
 /* mas_dev.c */
@@ -293,6 +318,10 @@ struct mas_ctx *mas_ctx_create(u64 gpus);
 void mas_ctx_close(struct mas_ctx *ctx);
 void mas_ctx_wait_all(void);
 int mas_ctx_set_eventfd(struct mas_ctx *ctx, int fd);
+int mas_id_reserve(struct mas_ids *ids, u32 *id);
+void mas_id_release(struct mas_ids *ids, u32 id);
+void mas_id_commit(struct mas_ids *ids, u32 id, void *object);
+void *mas_id_remove(struct mas_ids *ids, u32 id);
 void mas_ctx_show(struct mas_ctx *ctx, struct seq_file *m);
 
 /* mas_restrict.c */
@@ -344,8 +373,6 @@ void mas_segs_put(struct mas_segs *segs);
 struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);
 void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file);
 void mas_file_abort(struct mas_ctx *ctx, u32 id, struct mas_file *file);
-int mas_id_reserve(struct xarray *ids, u32 *id);
-void *mas_id_remove(struct xarray *ids, u32 id);
 int mas_file_unregister(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get_fd(int fd);

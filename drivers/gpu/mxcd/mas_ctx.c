@@ -93,9 +93,9 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 
 	atomic_inc(&mas_nr_ctxs);
 	ctx->gpus = gpus;
-	xa_init_flags(&ctx->mems, XA_FLAGS_ALLOC1);
+	xa_init_flags(&ctx->mems.all, XA_FLAGS_ALLOC1);
 	mt_init_flags(&ctx->maps, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
-	xa_init_flags(&ctx->files, XA_FLAGS_ALLOC1);
+	xa_init_flags(&ctx->files.all, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->lock);
 	INIT_HLIST_HEAD(&ctx->inflight);
 	mas_chain_init(&ctx->done);
@@ -110,24 +110,54 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
  * @ids: mas_ctx::mems or mas_ctx::files
  * @id: in: number wanted, 0: any; out: the number
  *
- * Nobody finds anything under the number until xa_store() puts it there.
+ * Nobody finds anything under the number until mas_id_commit() puts it there.
  *
  * Context: may sleep.
  * Return: 0, -EINVAL (out of range), -EEXIST (taken), -EBUSY (all taken) or
  * -ENOMEM.
  */
-int mas_id_reserve(struct xarray *ids, u32 *id)
+int mas_id_reserve(struct mas_ids *ids, u32 *id)
 {
 	int ret;
 
 	if (!*id)
-		return xa_alloc(ids, id, XA_ZERO_ENTRY, XA_LIMIT(1, MXCD_MAS_ID_MAX),
+		return xa_alloc(&ids->all, id, XA_ZERO_ENTRY, XA_LIMIT(1, MXCD_MAS_ID_MAX),
 				GFP_KERNEL_ACCOUNT);
 	if (*id > MXCD_MAS_ID_MAX)
 		return -EINVAL;
 
-	ret = xa_insert(ids, *id, XA_ZERO_ENTRY, GFP_KERNEL_ACCOUNT);
+	ret = xa_insert(&ids->all, *id, XA_ZERO_ENTRY, GFP_KERNEL_ACCOUNT);
 	return ret == -EBUSY ? -EEXIST : ret;
+}
+
+/**
+ * mas_id_release - undo mas_id_reserve()
+ * @ids: mas_ctx::mems or mas_ctx::files
+ * @id: the number
+ *
+ * Context: may sleep.
+ */
+void mas_id_release(struct mas_ids *ids, u32 id)
+{
+	xa_release(&ids->all, id);
+}
+
+/**
+ * mas_id_commit - put an object where it is found
+ * @ids: mas_ctx::mems or mas_ctx::files
+ * @id: its number, reserved
+ * @object: the object; who finds it looks at its reference count under RCU
+ *
+ * Context: may sleep.
+ */
+void mas_id_commit(struct mas_ids *ids, u32 id, void *object)
+{
+	/* The place is reserved: this cannot fail. */
+	xa_lock(&ids->all);
+	__xa_store(&ids->all, id, object, 0);
+	if (id < MAS_LOW_IDS)
+		rcu_assign_pointer(ids->low[id], object);
+	xa_unlock(&ids->all);
 }
 
 /**
@@ -138,15 +168,18 @@ int mas_id_reserve(struct xarray *ids, u32 *id)
  * Context: may sleep.
  * Return: the object, its reference is the caller's now, or NULL.
  */
-void *mas_id_remove(struct xarray *ids, u32 id)
+void *mas_id_remove(struct mas_ids *ids, u32 id)
 {
 	void *object;
 
-	xa_lock(ids);
-	object = xa_load(ids, id);
-	if (object)
-		__xa_erase(ids, id);
-	xa_unlock(ids);
+	xa_lock(&ids->all);
+	object = xa_load(&ids->all, id);
+	if (object) {
+		__xa_erase(&ids->all, id);
+		if (id < MAS_LOW_IDS)
+			RCU_INIT_POINTER(ids->low[id], NULL);
+	}
+	xa_unlock(&ids->all);
 
 	return object;
 }
@@ -158,13 +191,13 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
 	unsigned long id;
 
 	mtree_destroy(&ctx->maps);
-	xa_for_each(&ctx->mems, id, mem)
+	xa_for_each(&ctx->mems.all, id, mem)
 		mas_mem_put_sync(mem);
-	xa_destroy(&ctx->mems);
+	xa_destroy(&ctx->mems.all);
 
-	xa_for_each(&ctx->files, id, file)
+	xa_for_each(&ctx->files.all, id, file)
 		mas_file_put_sync(file);
-	xa_destroy(&ctx->files);
+	xa_destroy(&ctx->files.all);
 }
 
 /**
@@ -240,7 +273,7 @@ static void mas_ctx_show_files(struct mas_ctx *ctx, struct seq_file *m)
 	struct mas_file *file;
 	unsigned long id;
 
-	xa_for_each(&ctx->files, id, file) {
+	xa_for_each(&ctx->files.all, id, file) {
 		struct inode *inode;
 
 		file = mas_file_get(ctx, id);
@@ -259,7 +292,7 @@ static void mas_ctx_show_mems(struct mas_ctx *ctx, struct seq_file *m)
 	struct mas_mem *mem;
 	unsigned long id;
 
-	xa_for_each(&ctx->mems, id, mem) {
+	xa_for_each(&ctx->mems.all, id, mem) {
 		mem = mas_mem_get(ctx, id);
 		if (!mem)
 			continue;

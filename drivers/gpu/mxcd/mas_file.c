@@ -321,8 +321,7 @@ struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
  */
 void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file)
 {
-	/* The place is reserved: this cannot fail. */
-	xa_store(&ctx->files, id, file, GFP_KERNEL);
+	mas_id_commit(&ctx->files, id, file);
 }
 
 /**
@@ -335,7 +334,7 @@ void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file)
  */
 void mas_file_abort(struct mas_ctx *ctx, u32 id, struct mas_file *file)
 {
-	xa_release(&ctx->files, id);
+	mas_id_release(&ctx->files, id);
 	atomic_dec(&ctx->nr_files);
 	mas_file_put_sync(file);
 }
@@ -373,7 +372,7 @@ struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id)
 	struct mas_file *file;
 
 	rcu_read_lock();
-	file = xa_load(&ctx->files, id);
+	file = mas_id_find(&ctx->files, id);
 	if (file && !refcount_inc_not_zero(&file->ref))
 		file = NULL;
 	rcu_read_unlock();

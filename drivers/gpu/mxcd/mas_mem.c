@@ -209,7 +209,7 @@ err_mem:
 	mas_mem_put_sync(mem);
 	mem = ERR_PTR(ret);
 err_id:
-	xa_release(&ctx->mems, args->handle);
+	mas_id_release(&ctx->mems, args->handle);
 	return mem;
 }
 
@@ -224,7 +224,7 @@ err_id:
 void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem)
 {
 	/* The place is reserved: this cannot fail. */
-	xa_store(&ctx->mems, handle, mem, GFP_KERNEL);
+	mas_id_commit(&ctx->mems, handle, mem);
 }
 
 /**
@@ -237,7 +237,7 @@ void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem)
  */
 void mas_mem_abort(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem)
 {
-	xa_release(&ctx->mems, handle);
+	mas_id_release(&ctx->mems, handle);
 	mtree_erase(&ctx->maps, mem->pgoff);
 	mas_mem_put_sync(mem);
 }
@@ -275,7 +275,7 @@ struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle)
 	struct mas_mem *mem;
 
 	rcu_read_lock();
-	mem = xa_load(&ctx->mems, handle);
+	mem = mas_id_find(&ctx->mems, handle);
 	if (mem && !refcount_inc_not_zero(&mem->ref))
 		mem = NULL;
 	rcu_read_unlock();

@@ -426,7 +426,7 @@ void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigned int n
 		    u64 timeout_ns)
 {
 	unsigned int min_nr = batch->wake_at;
-	long timeout = MAX_SCHEDULE_TIMEOUT;
+	long timeout = 0;
 
 	if (timeout_ns)
 		timeout = min_t(u64, nsecs_to_jiffies64(timeout_ns) + 1, MAX_SCHEDULE_TIMEOUT);
@@ -440,10 +440,13 @@ void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigned int n
 
 	for (;;) {
 		set_current_state(TASK_KILLABLE);
-		if (READ_ONCE(batch->nr_done) >= min_nr || !timeout ||
-		    fatal_signal_pending(current))
+		if (READ_ONCE(batch->nr_done) >= min_nr || fatal_signal_pending(current) ||
+		    (timeout_ns && !timeout))
 			break;
-		timeout = schedule_timeout(timeout);
+		if (timeout_ns)
+			timeout = schedule_timeout(timeout);
+		else
+			schedule();
 	}
 	__set_current_state(TASK_RUNNING);
 }

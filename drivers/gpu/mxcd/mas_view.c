@@ -98,8 +98,8 @@ void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
 	/* The block layer looks for no split in a bio that shows to be one page. */
 	if (skip + len <= bvec->bv_len) {
 		skip += bvec->bv_offset;
-		bvec_set_page(one, pfn_to_page(page_to_pfn(bvec->bv_page) + PHYS_PFN(skip)),
-			      len, offset_in_page(skip));
+		/* Struct pages of device memory follow each other as the pages do. */
+		bvec_set_page(one, bvec->bv_page + PHYS_PFN(skip), len, offset_in_page(skip));
 		iov_iter_bvec(iter, dir, one, 1, len);
 		return;
 	}
