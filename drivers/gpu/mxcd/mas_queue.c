@@ -238,20 +238,14 @@ int mas_ctx_cancel_cmd(struct mas_ctx *ctx, struct io_uring_cmd *cmd)
 /* Order the data of p2p reads before what the caller tells the GPU next. */
 static void mas_flush(const struct mas_req *req)
 {
-	struct mxcd_gpu *gpu;
 	u64 todo = 0;
 
 	for (; req; req = req->next)
 		if (req->flush)
 			todo |= BIT_ULL(req->gpu_index);
 
-	for (; todo; todo &= todo - 1) {
-		gpu = mxcd_gpu_enter(__ffs64(todo));
-		if (IS_ERR(gpu))
-			continue;
-		mxcd_vram_flush(gpu);
-		mxcd_gpu_leave(gpu);
-	}
+	for (; todo; todo &= todo - 1)
+		mxcd_gpu_flush(__ffs64(todo));
 }
 
 static int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)

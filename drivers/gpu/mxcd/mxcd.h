@@ -116,6 +116,7 @@ struct mxcd_gpu {
 /* mxcd_drv.c */
 void mxcd_gpu_put(struct mxcd_gpu *gpu);
 struct mxcd_gpu *mxcd_gpu_enter(unsigned int index);
+void mxcd_gpu_flush(unsigned int index);
 u64 mxcd_gpus_enabled(void);
 
 /* mxcd_vram.c */

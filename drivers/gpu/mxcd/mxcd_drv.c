@@ -142,6 +142,29 @@ struct mxcd_gpu *mxcd_gpu_enter(unsigned int index)
 }
 
 /**
+ * mxcd_gpu_flush - wait for writes of peers to have reached the VRAM of a GPU
+ * @index: mgpu_id
+ *
+ * Does nothing when the GPU is being unbound or was: then there is no data.
+ *
+ * Context: any.
+ */
+void mxcd_gpu_flush(unsigned int index)
+{
+	struct mxcd_gpu *gpu;
+
+	/*
+	 * Need not enter: a gate that is not dying here drains only after a grace
+	 * period, which waits for this section.
+	 */
+	rcu_read_lock();
+	gpu = rcu_dereference(mxcd_gpus[index]);
+	if (gpu && mxcd_gpu_is_enabled(gpu) && !percpu_ref_is_dying(&gpu->gate))
+		mxcd_vram_flush(gpu);
+	rcu_read_unlock();
+}
+
+/**
  * mxcd_gpus_enabled - the GPUs that MAS serves at this moment
  *
  * Context: any.

@@ -474,7 +474,7 @@ int mxcd_vram_clear(const struct bio_vec *bvecs, unsigned int nr_bvecs)
 
 /**
  * mxcd_vram_flush - wait for writes of peers to have reached VRAM
- * @gpu: the GPU, its gate held
+ * @gpu: the GPU, its gate held or kept from draining
  *
  * The data of a read from disk and the notice that it is complete take different
  * ways: one to VRAM, the other to host memory. A PCIe read cannot pass the
