@@ -307,6 +307,32 @@ static inline void *mas_id_find(struct mas_ids *ids, u32 id)
 
 extern struct workqueue_struct *mas_wq;
 
+/**
+ * mas_mem_put - drop a reference to a handle
+ * @mem: the handle
+ *
+ * Context: any, hard interrupts too. If it is the last, the VRAM is given back
+ * a little later.
+ */
+static inline void mas_mem_put(struct mas_mem *mem)
+{
+	if (refcount_dec_and_test(&mem->ref))
+		queue_work(mas_wq, &mem->free_work);
+}
+
+/**
+ * mas_file_put - drop a reference to a registered file
+ * @file: the file
+ *
+ * Context: any, hard interrupts too. If it is the last, the file is closed a
+ * little later.
+ */
+static inline void mas_file_put(struct mas_file *file)
+{
+	if (refcount_dec_and_test(&file->ref))
+		queue_work(mas_wq, &file->free_work);
+}
+
 /* mas_dev.c */
 int mas_dev_init(void);
 void mas_dev_exit(void);
@@ -352,7 +378,6 @@ void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 void mas_mem_abort(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 int mas_mem_free(struct mas_ctx *ctx, u32 handle);
 struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle);
-void mas_mem_put(struct mas_mem *mem);
 void mas_mem_put_sync(struct mas_mem *mem);
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
 void mas_mem_revoke_all(struct mxcd_gpu *gpu);
@@ -377,8 +402,7 @@ int mas_file_unregister(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get_fd(int fd);
 void mas_file_prove(struct mas_file *file, unsigned int index);
-void mas_file_put(struct mas_file *file);
-void mas_file_put_sync(struct mas_file *file);
+void mas_file_free(struct mas_file *file);
 
 /* mas_route.c */
 struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
@@ -463,6 +487,20 @@ void mas_submit_end(struct mas_submit *submit, bool cut);
 #define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
 #define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */
 #define MAS_IO_NO_FD		BIT(3)	/* files by id only */
+
+/**
+ * mas_file_put_sync - drop a reference to a registered file
+ * @file: the file
+ *
+ * Context: process context of a system call; may sleep. If it is the last, the
+ * file is closed before the call returns to user space, as close(2) would: a file
+ * system can be unmounted right after its last file was unregistered.
+ */
+static inline void mas_file_put_sync(struct mas_file *file)
+{
+	if (refcount_dec_and_test(&file->ref))
+		mas_file_free(file);
+}
 
 /* How requests that come by a file are submitted. */
 static inline unsigned int mas_submit_flags(struct file *filp)

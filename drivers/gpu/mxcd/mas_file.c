@@ -20,7 +20,13 @@
 
 #include "mas.h"
 
-static void mas_file_free_now(struct mas_file *file)
+/**
+ * mas_file_free - close a registered file
+ * @file: a file without references
+ *
+ * Context: may sleep.
+ */
+void mas_file_free(struct mas_file *file)
 {
 	mas_stack_free(file->stack);
 	fput(file->file);
@@ -30,34 +36,7 @@ static void mas_file_free_now(struct mas_file *file)
 
 static void mas_file_free_work(struct work_struct *work)
 {
-	mas_file_free_now(container_of(work, struct mas_file, free_work));
-}
-
-/**
- * mas_file_put - drop a reference to a registered file
- * @file: the file
- *
- * Context: any, hard interrupts too. If it is the last, the file is closed a
- * little later.
- */
-void mas_file_put(struct mas_file *file)
-{
-	if (refcount_dec_and_test(&file->ref))
-		queue_work(mas_wq, &file->free_work);
-}
-
-/**
- * mas_file_put_sync - drop a reference to a registered file
- * @file: the file
- *
- * Context: process context of a system call; may sleep. If it is the last, the
- * file is closed before the call returns to user space, as close(2) would: a file
- * system can be unmounted right after its last file was unregistered.
- */
-void mas_file_put_sync(struct mas_file *file)
-{
-	if (refcount_dec_and_test(&file->ref))
-		mas_file_free_now(file);
+	mas_file_free(container_of(work, struct mas_file, free_work));
 }
 
 /* The xfs data is on the realtime device, not on s_bdev. */

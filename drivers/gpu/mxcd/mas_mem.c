@@ -42,19 +42,6 @@ static void mas_mem_free_work(struct work_struct *work)
 }
 
 /**
- * mas_mem_put - drop a reference to a handle
- * @mem: the handle
- *
- * Context: any, hard interrupts too. If it is the last, the VRAM is given back
- * a little later.
- */
-void mas_mem_put(struct mas_mem *mem)
-{
-	if (refcount_dec_and_test(&mem->ref))
-		queue_work(mas_wq, &mem->free_work);
-}
-
-/**
  * mas_mem_put_sync - drop a reference to a handle
  * @mem: the handle
  *

@@ -160,6 +160,7 @@ static int mas_submit_resolve(struct mas_submit *submit, struct mas_req *req,
  */
 int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 {
+	bool io = mas_is_io(args->op);
 	struct mas_req *req;
 	s64 ret;
 
@@ -181,10 +182,10 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 	if (!ret && submit->broken)
 		ret = -ECANCELED;
 	if (!ret)
-		ret = mas_is_io(args->op) ? mas_submit_resolve(submit, req, args) :
-					    mas_submit_control(submit, req, args);
+		ret = io ? mas_submit_resolve(submit, req, args) :
+			   mas_submit_control(submit, req, args);
 
-	if (ret || !mas_is_io(args->op)) {
+	if (ret || !io) {
 		req->result = ret;
 		mas_io_finish(req);
 	} else {

@@ -28,8 +28,8 @@ static __always_inline int mas_get_words(void *to, const void __user *from, unsi
 
 	if (!user_read_access_begin(src, size))
 		return -EFAULT;
-	for (; size; size -= sizeof(*dst))
-		unsafe_get_user(*dst++, src++, fault);
+	for (; size; size -= sizeof(*dst), src++, dst++)
+		unsafe_get_user(*dst, src, fault);
 	user_read_access_end();
 	return 0;
 
@@ -54,8 +54,8 @@ static __always_inline int mas_put_words(void __user *to, const void *from, unsi
 
 	if (!user_write_access_begin(dst, size))
 		return -EFAULT;
-	for (; size; size -= sizeof(*src))
-		unsafe_put_user(*src++, dst++, fault);
+	for (; size; size -= sizeof(*src), src++, dst++)
+		unsafe_put_user(*src, dst, fault);
 	user_write_access_end();
 	return 0;
 
