@@ -487,6 +487,7 @@ void mas_submit_end(struct mas_submit *submit, bool cut);
 #define MAS_IO_QUEUE_NOWAIT	BIT(1)	/* do not wait for room in the queue */
 #define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */
 #define MAS_IO_NO_FD		BIT(3)	/* files by id only */
+#define MAS_IO_WAITS		BIT(4)	/* MAS_IO_INLINE, and it is the submitter */
 
 /**
  * mas_file_put_sync - drop a reference to a registered file

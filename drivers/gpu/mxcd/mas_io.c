@@ -314,7 +314,7 @@ static void mas_io_transfer(struct mas_req *req, unsigned int how)
 		}
 
 		atomic_set(&req->pins, 2);
-		ret = mas_piece_issue(req, how & MAS_IO_NONBLOCK);
+		ret = mas_piece_issue(req, how);
 		if (ret == -EIOCBQUEUED) {
 			mas_io_unpin(req);
 			return;

@@ -199,7 +199,7 @@ int mas_req_plan(struct mas_req *req);
 
 /* mas_piece.c */
 bool mas_piece_next(struct mas_req *req);
-ssize_t mas_piece_issue(struct mas_req *req, bool nowait);
+ssize_t mas_piece_issue(struct mas_req *req, unsigned int how);
 void mas_direct_kiocb(struct mas_req *req);
 
 /* mas_readback.c */

@@ -126,7 +126,7 @@ static int mas_ioctl_transfer(struct mas_ctx *ctx, struct mas_call *call)
 
 	/* Who waits for a single request can as well do its work. */
 	if (args->nr == 1 && args->min_nr == 1 && !args->timeout_ns && !how)
-		how = MAS_IO_INLINE;
+		how = MAS_IO_INLINE | MAS_IO_WAITS;
 
 	mas_batch_init(&batch, args->min_nr);
 	nr = mas_submit_user(ctx, u64_to_user_ptr(args->reqs), comps, args->nr,

@@ -123,15 +123,28 @@ void mas_direct_kiocb(struct mas_req *req)
 		req->iocb.ki_flags |= IOCB_WRITE;
 }
 
+/*
+ * Some kernels leave the end of each write to a file that does not wait for it to a
+ * work item of the file system, which takes more than all the rest. Who waits
+ * anyway does it himself, as in pwrite(2).
+ */
+static bool mas_waits_in_vfs(const struct mas_req *req, unsigned int how)
+{
+	return how & MAS_IO_WAITS && mas_is_write(req) &&
+	       S_ISREG(file_inode(req->file->file)->i_mode);
+}
+
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */
-static ssize_t mas_move_direct(struct mas_req *req, bool nowait)
+static ssize_t mas_move_direct(struct mas_req *req, unsigned int how)
 {
 	struct kiocb *iocb = &req->iocb;
 	struct iov_iter iter;
 	ssize_t ret;
 
 	mas_direct_kiocb(req);
-	if (nowait)
+	if (mas_waits_in_vfs(req, how))
+		iocb->ki_complete = NULL;
+	if (how & MAS_IO_NONBLOCK)
 		iocb->ki_flags |= IOCB_NOWAIT;
 
 	mas_piece_iter(req, req->piece_len, &iter);
@@ -310,18 +323,18 @@ static ssize_t mas_move_edge(struct mas_req *req)
 /**
  * mas_piece_issue - move the piece that mas_piece_next() chose
  * @req: the transfer
- * @nowait: do not wait for a disk; only for a direct piece
+ * @how: MAS_IO_* flags; a direct piece heeds MAS_IO_NONBLOCK and MAS_IO_WAITS
  *
  * Context: process context; may sleep, for other than a direct piece until the
  * data is moved.
  * Return: bytes moved, a negative errno, or -EIOCBQUEUED: mas_io_complete() has
  * the result and @req is not to be touched.
  */
-ssize_t mas_piece_issue(struct mas_req *req, bool nowait)
+ssize_t mas_piece_issue(struct mas_req *req, unsigned int how)
 {
 	switch (req->piece) {
 	case MAS_PIECE_DIRECT:
-		return mas_move_direct(req, nowait);
+		return mas_move_direct(req, how);
 	case MAS_PIECE_PROOF:
 		return mas_move_proof(req);
 	case MAS_PIECE_EDGE:
