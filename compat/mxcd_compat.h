@@ -10,6 +10,7 @@
 #ifndef _MXCD_COMPAT_H
 #define _MXCD_COMPAT_H
 
+#include <linux/blk_types.h>
 #include <linux/bvec.h>
 #include <linux/device/class.h>
 #include <linux/eventfd.h>
@@ -82,6 +83,24 @@ static inline ssize_t mxcd_compat_iocb_iter_write(struct file *file, struct kioc
 }
 
 #define vfs_iocb_iter_write mxcd_compat_iocb_iter_write
+#endif
+
+/*
+ * 6.16 and 6.17 tell P2P pages by a flag of the request, which only pages of user
+ * space get: those of a bio_vec of ours would be mapped as host memory. The flag is
+ * gone since.
+ */
+#ifdef REQ_P2PDMA
+#define MXCD_P2PDMA_UNUSABLE	"this kernel maps P2P pages of kernel I/O as host memory"
+#endif
+
+/* 6.3: the question whether page structs of a pagemap are shared, as 6.1 asks it. */
+#ifndef MXCD_HAVE_VMEMMAP_CAN_OPTIMIZE
+static inline bool vmemmap_can_optimize(struct vmem_altmap *altmap,
+					struct dev_pagemap *pgmap)
+{
+	return !altmap && pgmap_vmemmap_nr(pgmap) > 1 && is_power_of_2(sizeof(struct page));
+}
 #endif
 
 /* 6.17: struct fileattr became struct file_kattr. */

@@ -27,6 +27,7 @@
 
 struct bio_vec;
 struct gen_pool;
+struct mxcd_gpu;
 struct mxcd_node;
 
 #define MXCD_NAME	"mxcd"
@@ -53,8 +54,31 @@ struct mxcd_chip {
 };
 
 /**
+ * struct mxcd_provider - who makes the page structs of VRAM
+ * @name: in the module parameter and in sysfs
+ * @unusable: if not NULL, why this kernel does not have it; returns NULL if it does
+ * @add: make the pages of the window, which is reserved as write-combining. Sets
+ *	va, page_struct_bytes and what else is the provider's in &struct mxcd_vram.
+ *	May sleep. Returns 0, or a negative errno, after mxcd_vram_off() with the
+ *	reason; what devres holds is undone by the caller.
+ * @del: if not NULL, undo what devres does not; all of VRAM is free. May sleep.
+ * @veto: if not NULL, true if the kernel will not let this storage controller
+ *	reach these pages. The GPU is bound. May sleep.
+ */
+struct mxcd_provider {
+	const char *name;
+	const char *(*unusable)(void);
+	int (*add)(struct mxcd_gpu *gpu);
+	void (*del)(struct mxcd_gpu *gpu);
+	bool (*veto)(struct mxcd_gpu *gpu, struct pci_dev *storage);
+};
+
+/**
  * struct mxcd_vram - the VRAM window of a GPU that MAS serves
- * @pgmap: the ZONE_DEVICE registration
+ * @provider: who makes the page structs; NULL while MAS is off
+ * @pgmap: its range is the window; the rest belongs to zone_device
+ * @page_base: references of a page while p2pdma has it
+ * @page_struct_bytes: host RAM that the page structs take
  * @pool: free space, in physical addresses
  * @va: the window in the kernel's direct map, write-combining
  * @base: physical address of the window
@@ -63,7 +87,10 @@ struct mxcd_chip {
  *	mxcd_vram_take_scratch()
  */
 struct mxcd_vram {
+	const struct mxcd_provider *provider;
 	struct dev_pagemap pgmap;
+	int page_base;
+	u64 page_struct_bytes;
 	struct gen_pool *pool;
 	void *va;
 	phys_addr_t base;
@@ -119,7 +146,13 @@ struct mxcd_gpu *mxcd_gpu_enter(unsigned int index);
 void mxcd_gpu_flush(unsigned int index);
 u64 mxcd_gpus_enabled(void);
 
+/* mxcd_zone.c, mxcd_p2pdma.c */
+extern const struct mxcd_provider mxcd_zone_provider;
+extern const struct mxcd_provider mxcd_p2pdma_provider;
+
 /* mxcd_vram.c */
+__printf(2, 3) void mxcd_vram_off(struct mxcd_gpu *gpu, const char *fmt, ...);
+bool mxcd_vram_veto(struct mxcd_gpu *gpu, struct pci_dev *storage);
 int mxcd_vram_add(struct mxcd_gpu *gpu);
 void mxcd_vram_del(struct mxcd_gpu *gpu);
 int mxcd_vram_alloc(struct mxcd_gpu *gpu, u64 size, struct bio_vec **bvecs,

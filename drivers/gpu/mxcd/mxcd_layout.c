@@ -98,12 +98,14 @@ static ssize_t gpu_properties(struct mxcd_gpu *gpu, char *buf)
 			  "vram_size %llu\n"
 			  "vram_served %llu\n"
 			  "vram_used %llu\n"
+			  "page_struct_bytes %llu\n"
 			  "mas %d\n",
 			  mxcd_gpu_id(pdev), gpu->index, pdev->vendor, pdev->device,
 			  pci_domain_nr(pdev->bus), pci_dev_id(pdev),
 			  dev_to_node(&pdev->dev),
 			  (u64)pci_resource_len(pdev, gpu->chip->bar), gpu->vram.size,
-			  mxcd_vram_used(gpu), mxcd_gpu_is_enabled(gpu));
+			  mxcd_vram_used(gpu), gpu->vram.page_struct_bytes,
+			  mxcd_gpu_is_enabled(gpu));
 }
 
 static ssize_t properties_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
@@ -125,16 +127,28 @@ static ssize_t mas_state_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute mas_state_attr = __ATTR_RO(mas_state);
 
+static ssize_t mas_provider_show(struct kobject *kobj, struct kobj_attribute *attr,
+				 char *buf)
+{
+	const struct mxcd_provider *provider = to_node(kobj)->gpu->vram.provider;
+
+	return sysfs_emit(buf, "%s\n", provider ? provider->name : "none");
+}
+
+static struct kobj_attribute mas_provider_attr = __ATTR_RO(mas_provider);
+
 static struct attribute *node_attrs[] = {
 	&gpu_id_attr.attr,
 	&properties_attr.attr,
 	&mas_state_attr.attr,
+	&mas_provider_attr.attr,
 	NULL
 };
 
 static umode_t node_attr_visible(struct kobject *kobj, struct attribute *attr, int n)
 {
-	if (attr == &mas_state_attr.attr && !to_node(kobj)->gpu)
+	if (!to_node(kobj)->gpu &&
+	    (attr == &mas_state_attr.attr || attr == &mas_provider_attr.attr))
 		return 0;
 
 	return attr->mode;

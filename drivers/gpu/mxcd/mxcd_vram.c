@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * VRAM behind a BAR: registration with ZONE_DEVICE, allocation, clearing.
+ * VRAM behind a BAR: the window, who makes its pages, allocation, clearing.
  *
  * The order of registration matters. The kernel takes the memory type of a
  * direct mapping from what is reserved for the range at that moment. Without a
@@ -26,6 +26,8 @@
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
 #ifdef CONFIG_X86
 #include <asm/memtype.h>
 #endif
@@ -53,7 +55,50 @@ module_param(vram_tail_mb, long, 0444);
 MODULE_PARM_DESC(vram_tail_mb,
 		 "MiB at the end of VRAM to leave alone (default -1: as the chip needs)");
 
-static __printf(2, 3) void mxcd_vram_off(struct mxcd_gpu *gpu, const char *fmt, ...)
+/* The values of the parameter; p2pdma is what AUTO tries first. */
+enum { MXCD_PROVIDER_AUTO, MXCD_PROVIDER_ZONE_DEVICE, MXCD_PROVIDER_P2PDMA };
+
+static const char * const mxcd_provider_names[] = {
+	[MXCD_PROVIDER_AUTO]		= "auto",
+	[MXCD_PROVIDER_ZONE_DEVICE]	= "zone_device",
+	[MXCD_PROVIDER_P2PDMA]		= "p2pdma",
+};
+
+static int mxcd_provider = MXCD_PROVIDER_AUTO;
+
+static int mxcd_provider_set(const char *val, const struct kernel_param *kp)
+{
+	int ret = sysfs_match_string(mxcd_provider_names, val);
+
+	if (ret < 0)
+		return ret;
+
+	mxcd_provider = ret;
+	return 0;
+}
+
+static int mxcd_provider_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%s\n", mxcd_provider_names[mxcd_provider]);
+}
+
+static const struct kernel_param_ops mxcd_provider_ops = {
+	.set = mxcd_provider_set,
+	.get = mxcd_provider_get,
+};
+
+module_param_cb(provider, &mxcd_provider_ops, NULL, 0444);
+MODULE_PARM_DESC(provider,
+		 "Who makes the page structs of VRAM: zone_device, p2pdma or auto (default: p2pdma where the kernel has it)");
+
+/**
+ * mxcd_vram_off - say why a GPU is without MAS
+ * @gpu: a GPU that is being bound
+ * @fmt: the reason, as for printf()
+ *
+ * Context: any.
+ */
+void mxcd_vram_off(struct mxcd_gpu *gpu, const char *fmt, ...)
 {
 	struct va_format vaf;
 	va_list args;
@@ -162,24 +207,45 @@ static int mxcd_vram_reserve_wc(struct mxcd_gpu *gpu)
 	return ret;
 }
 
+static const struct mxcd_provider *mxcd_choose_provider(void)
+{
+	switch (mxcd_provider) {
+	case MXCD_PROVIDER_ZONE_DEVICE:
+		return &mxcd_zone_provider;
+	case MXCD_PROVIDER_P2PDMA:
+		return &mxcd_p2pdma_provider;
+	default:
+		return mxcd_p2pdma_provider.unusable() ? &mxcd_zone_provider :
+							 &mxcd_p2pdma_provider;
+	}
+}
+
 static int mxcd_vram_map(struct mxcd_gpu *gpu)
 {
-	struct dev_pagemap *pgmap = &gpu->vram.pgmap;
-	u64 start = pgmap->range.start, end = pgmap->range.end;
-	void *va;
+	const struct mxcd_provider *provider = mxcd_choose_provider();
+	const char *why = provider->unusable ? provider->unusable() : NULL;
+	int ret;
 
-	pgmap->type = MEMORY_DEVICE_GENERIC;
-	pgmap->nr_range = 1;
-
-	va = devm_memremap_pages(&gpu->pdev->dev, pgmap);
-	if (IS_ERR(va)) {
-		mxcd_vram_off(gpu, "ZONE_DEVICE refused VRAM at 0x%llx-0x%llx (error %ld)",
-			      start, end, PTR_ERR(va));
-		return PTR_ERR(va);
+	if (why) {
+		mxcd_vram_off(gpu, "provider %s: %s", provider->name, why);
+		return -EOPNOTSUPP;
 	}
 
-	gpu->vram.va = va;
-	return 0;
+	ret = provider->add(gpu);
+	if (!ret)
+		gpu->vram.provider = provider;
+	return ret;
+}
+
+static void mxcd_vram_unmap(struct mxcd_gpu *gpu)
+{
+	const struct mxcd_provider *provider = gpu->vram.provider;
+
+	if (provider && provider->del)
+		provider->del(gpu);
+	gpu->vram.provider = NULL;
+	gpu->vram.page_struct_bytes = 0;
+	devres_release_group(&gpu->pdev->dev, &gpu->vram);
 }
 
 static int mxcd_scratch_check(u64 *vram, u64 pattern, size_t *bad)
@@ -297,7 +363,7 @@ int mxcd_vram_add(struct mxcd_gpu *gpu)
 
 	devres_close_group(&gpu->pdev->dev, group);
 	if (ret) {
-		devres_release_group(&gpu->pdev->dev, group);
+		mxcd_vram_unmap(gpu);
 		return ret;
 	}
 
@@ -316,7 +382,25 @@ void mxcd_vram_del(struct mxcd_gpu *gpu)
 	gpu->vram.size = 0;
 	gen_pool_destroy(gpu->vram.pool);
 	gpu->vram.pool = NULL;
-	devres_release_group(&gpu->pdev->dev, &gpu->vram);
+	mxcd_vram_unmap(gpu);
+}
+
+/**
+ * mxcd_vram_veto - may a storage controller not reach these pages?
+ * @gpu: the GPU; it is bound and MAS is enabled
+ * @storage: the controller, a reference is held
+ *
+ * What the kernel says when it is asked to map VRAM for this controller, known
+ * beforehand. It keeps what it finds out until the GPU is unbound.
+ *
+ * Context: may sleep.
+ * Return: true if the kernel forbids it; false if not, or if it does not care.
+ */
+bool mxcd_vram_veto(struct mxcd_gpu *gpu, struct pci_dev *storage)
+{
+	const struct mxcd_provider *provider = gpu->vram.provider;
+
+	return provider && provider->veto && provider->veto(gpu, storage);
 }
 
 /*

@@ -82,3 +82,47 @@ mas_ask() # COMMAND
 	echo "$1"
 	return 1
 }
+
+# The BAR that is VRAM: the largest of the function.
+mas_vram_bar() # BDF
+{
+	local start end rest best_start=0 best_end=0
+
+	while read -r start end rest; do
+		if ((end - start > best_end - best_start)); then
+			best_start=$((start)) best_end=$((end))
+		fi
+	done <"/sys/bus/pci/devices/$1/resource"
+	echo $best_start $best_end
+}
+
+# Every memory type that is reserved within VRAM.
+mas_vram_is_write_combining()
+{
+	local bdf bar line start end type found
+
+	for bdf in $MAS_GPUS; do
+		found=0
+		read -r -a bar <<<"$(mas_vram_bar "$bdf")"
+		while read -r line; do
+			[[ $line =~ \[mem\ (0x[0-9a-f]+)-(0x[0-9a-f]+)\]\ (.*)$ ]] || continue
+			start=$((BASH_REMATCH[1])) end=$((BASH_REMATCH[2])) type=${BASH_REMATCH[3]}
+			((start <= bar[1] && end > bar[0])) || continue
+			if [ "$type" != write-combining ]; then
+				echo "# $bdf: $line"
+				return 1
+			fi
+			found=1
+		done </sys/kernel/debug/x86/pat_memtype_list
+		if ((!found)); then
+			echo "# no memory type is reserved for $bdf"
+			return 1
+		fi
+	done
+}
+
+# Free pages that the CPUs keep for themselves, tens of MiB at times.
+mas_per_cpu_pages_kib()
+{
+	awk '$1 == "count:" { n += $2 } END { print n * 4 }' /proc/zoneinfo
+}

@@ -39,12 +39,6 @@ some_io()
 	done
 }
 
-# Free pages that the CPUs keep for themselves, tens of MiB at times.
-per_cpu_pages_kib()
-{
-	awk '$1 == "count:" { n += $2 } END { print n * 4 }' /proc/zoneinfo
-}
-
 memory_kib()
 {
 	local kib
@@ -53,7 +47,7 @@ memory_kib()
 	echo 3 >/proc/sys/vm/drop_caches
 	cp /proc/meminfo "$meminfo.now"
 	kib=$(awk '$1 == "MemAvailable:" { print $2 }' "$meminfo.now")
-	echo $((kib + $(per_cpu_pages_kib)))
+	echo $((kib + $(mas_per_cpu_pages_kib)))
 }
 
 # Everything the kernel lists under the driver's name, and who owns which range.

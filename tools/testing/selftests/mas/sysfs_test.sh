@@ -162,7 +162,8 @@ gpu_properties_are_complete()
 
 	for ((n = 0; n < $(gpu_nodes); n++)); do
 		has_the_keys "$(node_of $n)/properties" gpu_id mgpu_id vendor_id device_id \
-			domain location_id numa_node vram_size vram_served vram_used mas || return
+			domain location_id numa_node vram_size vram_served vram_used \
+			page_struct_bytes mas || return
 		(($(value "$(node_of $n)/properties" vram_size) >= 64 << 20)) || return
 	done
 }
@@ -183,6 +184,7 @@ cpu_nodes_have_neither_state_nor_links()
 
 	for ((n = 0; n < $(cpu_nodes); n++)); do
 		[ ! -e "$layout/nodes/$n/mas_state" ] || return
+		[ ! -e "$layout/nodes/$n/mas_provider" ] || return
 		[ ! -e "$layout/nodes/$n/storage_links" ] || return
 	done
 }
@@ -295,40 +297,6 @@ no_dev_mxcd()
 	[ ! -e /dev/mxcd ]
 }
 
-# The BAR that is VRAM: the largest of the function.
-vram_bar() # BDF
-{
-	local start end rest best_start=0 best_end=0
-
-	while read -r start end rest; do
-		if ((end - start > best_end - best_start)); then
-			best_start=$((start)) best_end=$((end))
-		fi
-	done <"/sys/bus/pci/devices/$1/resource"
-	echo $best_start $best_end
-}
-
-vram_is_write_combining()
-{
-	local bdf bar line start end type found
-
-	for bdf in $MAS_GPUS; do
-		found=0
-		read -r -a bar <<<"$(vram_bar "$bdf")"
-		while read -r line; do
-			[[ $line =~ \[mem\ (0x[0-9a-f]+)-(0x[0-9a-f]+)\]\ (.*)$ ]] || continue
-			start=$((BASH_REMATCH[1])) end=$((BASH_REMATCH[2])) type=${BASH_REMATCH[3]}
-			((start <= bar[1] && end > bar[0])) || continue
-			is "$bdf: $line" write-combining "$type" || return
-			found=1
-		done </sys/kernel/debug/x86/pat_memtype_list
-		if ((!found)); then
-			note "no memory type is reserved for $bdf"
-			return 1
-		fi
-	done
-}
-
 load_with_mas_off()
 {
 	rmmod mxcd && mas_load mas=0 && mas_ready
@@ -413,7 +381,7 @@ check "vram_used follows allocations" vram_used_follows_allocations
 check "poll of layout/properties ends when a GPU goes" unbinding_wakes_who_polls
 check "device nodes belong to root alone" nodes_belong_to_root_alone
 check "there is no /dev/mxcd" no_dev_mxcd
-check "VRAM is write-combining" vram_is_write_combining
+check "VRAM is write-combining" mas_vram_is_write_combining
 check "the driver loads and binds with mas=0" load_with_mas_off
 check "mas=0: all GPUs are bound" all_bound
 check "mas=0: grep mas prints exactly 'mas 0'" grep_mas_prints_one_line 0
