@@ -15,7 +15,8 @@
 usage()
 {
 	cat <<-'END'
-		usage: bench.sh [-k VERSION] [-n TURNS] [-i] [-c] [-q OPTION]... [CASE]...
+		usage: bench.sh [-k VERSION] [-n TURNS] [-i] [-c] [-b NAME=VALUE]... [-q OPTION]...
+		                [CASE]...
 
 		Measures all cases (or those whose name begins with CASE, see bench -l) and
 		closes with a line for each aim: the ratio, the limit, "met" or "MISSED".
@@ -25,6 +26,7 @@ usage()
 		  -i           count instructions (the default, if a CASE is named)
 		  -c           count commands, doorbells, DMA and accesses to VRAM
 		               (with neither, and no CASE named: both)
+		  -b NAME=VALUE  a variable of make for the driver: CONFIG_MXCD_STATS=n
 		  -q OPTION    add an option to QEMU's; repeat it for the next word
 	END
 }
@@ -55,6 +57,7 @@ parse_options()
 		-n) TURNS=$2; shift ;;
 		-i) COUNT=1 ;;
 		-c) WATCH=1 ;;
+		-b) BUILD_VARS+=("$2"); shift ;;
 		-q) QEMU_ARGS+=("$2"); shift ;;
 		-h | --help) usage; exit ;;
 		-*) usage >&2; exit 2 ;;

@@ -28,6 +28,8 @@ VM_DRIVE=
 VM_PORTS=
 VM_NR_PORTS=0
 VM_NR_COMMANDS=0
+# Variables of make for the driver, such as CONFIG_MXCD_STATS=n.
+BUILD_VARS=()
 
 say()
 {
@@ -137,7 +139,8 @@ make_driver() # DIR
 	jobs=-j$(nproc)
 	unpack_sources "$1" "${DRIVER_SOURCES[@]}"
 	quietly "$CACHE/log/build-driver.log" in_tree "$1" \
-		make "$jobs" KDIR="/lib/modules/$RELEASE/build" CONFIG_MXCD_DEBUG=y modules
+		make "$jobs" KDIR="/lib/modules/$RELEASE/build" CONFIG_MXCD_DEBUG=y \
+		"${BUILD_VARS[@]}" modules
 }
 
 # In DIR, beside the programs: "tests", the names of those that are tests;
@@ -174,7 +177,7 @@ need_build()
 {
 	local driver programs
 
-	driver=$(key_of_sources "${DRIVER_SOURCES[@]}")
+	driver=$(key_of_sources "${DRIVER_SOURCES[@]}")${BUILD_VARS[*]}
 	cached driver "$(key "$driver" "$TREE" "$KERNEL_DIR" "$(declare -f make_driver)")" \
 		"building the driver for $RELEASE" make_driver
 	driver=$REPLY
