@@ -16,7 +16,7 @@ SELFTESTS := tools/testing/selftests/mas
 KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
-.PHONY: all modules modules_install clean check check-all check-static demo bench help
+.PHONY: all modules modules_install clean check check-all check-static demo bench version help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -32,7 +32,7 @@ clean:				## remove what a build leaves in the tree
 check:				## all checks, then the tests in a virtual machine (KERNEL=6.1, 6.12 or 7.3)
 	$(SELFTESTS)/check.sh -k $(KERNEL)
 
-check-all:			## what check has no time for: the demo on odd files
+check-all:			## what check has no time for: the demo on odd files, broken machines
 	$(SELFTESTS)/check-all.sh -k $(KERNEL)
 
 check-static:			## only the checks that need no virtual machine
@@ -43,6 +43,10 @@ demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
 
 bench:				## what an I/O costs, beside pread and io_uring (CASE=<one>)
 	$(SELFTESTS)/bench.sh -k $(KERNEL) -i -c $(CASE)
+
+version:			## the version of the driver
+	@sed -nE 's/^#define MXCD_VERSION_(MAJOR|MINOR|PATCH)\s+//p' drivers/gpu/mxcd/mxcd_version.h | \
+		paste -sd .
 
 help:				## this list
 	@echo 'Targets (C=2 and W=1 work as in a kernel tree):'

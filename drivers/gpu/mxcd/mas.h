@@ -21,6 +21,7 @@
 #include <linux/nospec.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -79,7 +80,24 @@ static inline void mas_chain_init(struct mas_chain *chain)
 }
 
 /**
+ * struct mas_ctx_stats - counters of a context
+ * @bytes: moved, by direction (1: write)
+ * @p2p_bytes: of these, p2p
+ * @errors: requests that failed
+ * @queue_full: requests that found the queue full
+ *
+ * Protected by mas_ctx::lock. All zero without CONFIG_MXCD_STATS.
+ */
+struct mas_ctx_stats {
+	u64 bytes[2];
+	u64 p2p_bytes[2];
+	u64 errors;
+	u64 queue_full;
+};
+
+/**
  * struct mas_ctx - an open file of /dev/mxcd_mas*
+ * @id: number of the context, for people; never used twice
  * @gpus: bit n is set when this context may use GPU n
  * @ops: bit n is set when it may do operation n, bit 0 when it may map memory
  * @req_flags: flags that its requests may have
@@ -87,6 +105,9 @@ static inline void mas_chain_init(struct mas_chain *chain)
  * @restricted: not all of @ops or @req_flags
  * @quota: VRAM that it holds, and how much it may
  * @nr_extents: of all segment lists under way
+ * @holder: on the list of contexts, see mas_holders.c
+ * @opener: process that opened it; may be gone, or have passed the descriptor on
+ * @comm: its name
  * @mems: handle -> &struct mas_mem
  * @maps: page offset of a mapping -> &struct mas_mem
  * @files: file id -> &struct mas_file
@@ -100,6 +121,8 @@ static inline void mas_chain_init(struct mas_chain *chain)
  *	one with none behind it
  * @done: requests complete, to be read
  * @nr_inflight: length of @inflight
+ * @nr_submitted: requests ever let into the queue; numbers them
+ * @stats: what became of them
  * @eventfd: raised for each request that goes to @done, or NULL
  * @closed: the descriptor is gone; the last request in flight frees the context
  * @wait: for completions and for room in the queue
@@ -109,6 +132,7 @@ static inline void mas_chain_init(struct mas_chain *chain)
  * @free_work: frees the context when that cannot be done by who is last
  */
 struct mas_ctx {
+	u32 id;
 	u64 gpus;
 	u64 ops;
 	u32 req_flags;
@@ -116,6 +140,9 @@ struct mas_ctx {
 	bool restricted;
 	struct mas_quota *quota;
 	atomic_t nr_extents;
+	struct list_head holder;
+	pid_t opener;
+	char comm[TASK_COMM_LEN];
 	struct mas_ids mems;
 	struct maple_tree maps;
 	struct mas_ids files;
@@ -127,6 +154,8 @@ struct mas_ctx {
 	struct hlist_head inflight;
 	struct mas_chain done;
 	unsigned int nr_inflight;
+	u64 nr_submitted;
+	struct mas_ctx_stats stats;
 	struct eventfd_ctx *eventfd;
 	bool closed;
 	wait_queue_head_t wait;
@@ -361,6 +390,13 @@ u32 mas_max_files(struct mas_ctx *ctx);
 int mas_quota_charge(struct mas_quota *quota, u64 bytes);
 void mas_quota_uncharge(struct mas_quota *quota, u64 bytes);
 u64 mas_quota_left(struct mas_ctx *ctx);
+
+/* mas_holders.c */
+int mas_holders_add(struct mas_ctx *ctx);
+void mas_holders_del(struct mas_ctx *ctx);
+ssize_t mas_holders_show(struct mxcd_gpu *gpu, char *buf);
+bool mas_is_draining(void);
+void mas_set_draining(bool draining);
 
 /* mas_queue.c */
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,

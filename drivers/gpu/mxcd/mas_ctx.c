@@ -21,8 +21,11 @@
  */
 static atomic_t mas_nr_ctxs;
 
+static atomic_t mas_last_ctx_id;
+
 static void mas_ctx_free(struct mas_ctx *ctx)
 {
+	mas_holders_del(ctx);
 	mas_io_keep(ctx, NULL);
 	if (ctx->wq)
 		destroy_workqueue(ctx->wq);
@@ -77,21 +80,22 @@ struct workqueue_struct *mas_ctx_wq(struct mas_ctx *ctx)
  * @gpus: bit n: it may use GPU n
  *
  * Context: may sleep.
- * Return: the context, ended by mas_ctx_close(), or NULL without memory.
+ * Return: the context, ended by mas_ctx_close(), -ENOMEM, or -EBUSY while the driver
+ * is being drained.
  */
 struct mas_ctx *mas_ctx_create(u64 gpus)
 {
 	struct mas_ctx *ctx;
+	int ret;
 
 	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 	if (!ctx)
-		return NULL;
-	if (mas_may_init(ctx)) {
-		kfree(ctx);
-		return NULL;
-	}
+		return ERR_PTR(-ENOMEM);
+	ret = mas_may_init(ctx);
+	if (ret)
+		goto err_free;
 
-	atomic_inc(&mas_nr_ctxs);
+	ctx->id = atomic_inc_return(&mas_last_ctx_id);
 	ctx->gpus = gpus;
 	xa_init_flags(&ctx->mems.all, XA_FLAGS_ALLOC1);
 	mt_init_flags(&ctx->maps, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
@@ -102,7 +106,19 @@ struct mas_ctx *mas_ctx_create(u64 gpus)
 	init_waitqueue_head(&ctx->wait);
 	INIT_WORK(&ctx->free_work, mas_ctx_free_work);
 
+	/* Last: others see it from now on. */
+	ret = mas_holders_add(ctx);
+	if (ret)
+		goto err_may;
+	atomic_inc(&mas_nr_ctxs);
+
 	return ctx;
+
+err_may:
+	mas_may_exit(ctx);
+err_free:
+	kfree(ctx);
+	return ERR_PTR(ret);
 }
 
 /**
@@ -191,8 +207,11 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
 	unsigned long id;
 
 	mtree_destroy(&ctx->maps);
-	xa_for_each(&ctx->mems.all, id, mem)
+	/* mas_holders may be looking at them. */
+	xa_for_each(&ctx->mems.all, id, mem) {
+		mas_id_remove(&ctx->mems, id);
 		mas_mem_put_sync(mem);
+	}
 	xa_destroy(&ctx->mems.all);
 
 	xa_for_each(&ctx->files.all, id, file)
@@ -302,8 +321,18 @@ static void mas_ctx_show_mems(struct mas_ctx *ctx, struct seq_file *m)
 	}
 }
 
+static void mas_ctx_show_stats(const struct mas_ctx_stats *stats, struct seq_file *m)
+{
+	seq_printf(m, "mas-read-p2p:\t%llu bytes\n", stats->p2p_bytes[0]);
+	seq_printf(m, "mas-read-bounce:\t%llu bytes\n", stats->bytes[0] - stats->p2p_bytes[0]);
+	seq_printf(m, "mas-write-p2p:\t%llu bytes\n", stats->p2p_bytes[1]);
+	seq_printf(m, "mas-write-bounce:\t%llu bytes\n", stats->bytes[1] - stats->p2p_bytes[1]);
+	seq_printf(m, "mas-errors:\t%llu\n", stats->errors);
+	seq_printf(m, "mas-queue-full:\t%llu\n", stats->queue_full);
+}
+
 /**
- * mas_ctx_show - what a context holds, for /proc/PID/fdinfo
+ * mas_ctx_show - what a context holds and has done, for /proc/PID/fdinfo
  * @ctx: the context
  * @m: where to print it
  *
@@ -311,14 +340,21 @@ static void mas_ctx_show_mems(struct mas_ctx *ctx, struct seq_file *m)
  */
 void mas_ctx_show(struct mas_ctx *ctx, struct seq_file *m)
 {
+	struct mas_ctx_stats stats;
 	unsigned int inflight;
+	u64 submitted;
 
+	seq_printf(m, "mas-context:\t%u\n", ctx->id);
 	mas_ctx_show_files(ctx, m);
 	mas_ctx_show_mems(ctx, m);
 
 	spin_lock_irq(&ctx->lock);
 	inflight = ctx->nr_inflight;
+	submitted = ctx->nr_submitted;
+	stats = ctx->stats;
 	spin_unlock_irq(&ctx->lock);
-	seq_printf(m, "mas-inflight:\t%u\nmas-queued:\t%d\n", inflight,
-		   atomic_read(&ctx->nr_queued));
+	seq_printf(m, "mas-inflight:\t%u\nmas-queued:\t%d\nmas-submitted:\t%llu\n",
+		   inflight, atomic_read(&ctx->nr_queued), submitted);
+	if (IS_ENABLED(CONFIG_MXCD_STATS))
+		mas_ctx_show_stats(&stats, m);
 }

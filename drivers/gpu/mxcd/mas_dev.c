@@ -38,14 +38,16 @@ static int mas_open(struct inode *inode, struct file *filp)
 {
 	unsigned int minor = iminor(inode);
 	u64 gpus = minor ? BIT_ULL(minor - 1) : U64_MAX;
+	struct mas_ctx *ctx;
 
 	if (!(mxcd_gpus_enabled() & gpus))
 		return -ENODEV;
 
-	filp->private_data = mas_ctx_create(gpus);
-	if (!filp->private_data)
-		return -ENOMEM;
+	ctx = mas_ctx_create(gpus);
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx);
 
+	filp->private_data = ctx;
 	filp->f_mapping = mas_inode->i_mapping;
 	return stream_open(inode, filp);
 }

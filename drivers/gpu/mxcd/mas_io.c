@@ -27,6 +27,7 @@
 
 #include "mas.h"
 #include "mas_io.h"
+#include "mas_stats.h"
 
 /* Requests that a context keeps for later. */
 #define MAS_MAX_SPARE	64
@@ -174,6 +175,7 @@ void mas_io_finish(struct mas_req *req)
 		req->flush = true;
 	}
 
+	mas_stats_end(req);
 	mas_io_put_refs(req);
 	mas_ctx_complete(req->ctx, req);
 	if (next)
@@ -453,6 +455,7 @@ void mas_io_start(struct mas_req *req, unsigned int how)
 		return;
 
 	req->started = true;
+	mas_stats_start(req);
 	req->result = mas_io_plan(req, how);
 	if (req->result == -EAGAIN)
 		mas_io_prove(req, how);

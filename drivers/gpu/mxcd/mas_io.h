@@ -19,6 +19,7 @@ struct io_uring_cmd;
 struct mas_batch;
 struct mas_ctx;
 struct mas_file;
+struct mas_flow;
 struct mas_mem;
 struct mas_segs;
 struct mas_submit;
@@ -90,6 +91,9 @@ struct mas_owner_work {
  * @owner: the submitter, held where a work item may be needed
  * @work: starts or continues the request where that may sleep; initialised when it
  *	is queued
+ * @seq: number of the request in its context
+ * @flow: counters of its direction; NULL: it is not counted
+ * @start_ns: when it started, if that is to be known, else 0
  * @user_data: as in the request
  * @ioprio: I/O priority of the submitter
  * @flags: as in the request
@@ -130,6 +134,7 @@ struct mas_req {
 	struct mas_batch *batch;
 	struct io_uring_cmd *cmd;
 	struct mas_ctx *ctx;
+	u64 seq;
 	u64 user_data;
 	u32 flags;
 	u32 index;
@@ -159,6 +164,8 @@ struct mas_req {
 	struct mas_mem *mem;
 	struct mas_segs *segs;
 	struct mxcd_gpu *gpu;
+	struct mas_flow __percpu *flow;
+	u64 start_ns;
 	u64 done;
 	u64 p2p_bytes;
 	s64 result;

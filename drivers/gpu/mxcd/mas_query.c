@@ -8,9 +8,13 @@
 #include <linux/pci.h>
 
 #include "mas.h"
+#include "mxcd_version.h"
 
 #define MAS_FEATURES	(MXCD_MAS_FEATURE_SEGS | \
 			 (IS_ENABLED(CONFIG_IO_URING) ? MXCD_MAS_FEATURE_URING : 0))
+
+#define MAS_DRIVER_VERSION	(MXCD_VERSION_MAJOR << 16 | MXCD_VERSION_MINOR << 8 | \
+				 MXCD_VERSION_PATCH)
 
 static u64 mas_gpus(struct mas_ctx *ctx)
 {
@@ -47,7 +51,7 @@ static struct mas_file *mas_query_get_file(struct mas_ctx *ctx, u32 id, bool by_
  */
 int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args)
 {
-	if (args->flags)
+	if (args->flags || args->__reserved)
 		return -EINVAL;
 
 	args->out_version = MXCD_MAS_VERSION;
@@ -56,6 +60,7 @@ int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args)
 	args->out_gpus = mas_gpus(ctx);
 	args->out_max_queue = READ_ONCE(ctx->max_queue);
 	args->out_max_files = mas_max_files(ctx);
+	args->out_driver_version = MAS_DRIVER_VERSION;
 	return 0;
 }
 
@@ -303,6 +308,8 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 	switch (args->key) {
 	case MXCD_MAS_KEY_VERSION:
 		return MXCD_MAS_VERSION;
+	case MXCD_MAS_KEY_DRIVER_VERSION:
+		return MAS_DRIVER_VERSION;
 	case MXCD_MAS_KEY_FEATURES:
 		return MAS_FEATURES;
 	case MXCD_MAS_KEY_GPUS:

@@ -14,6 +14,7 @@
 
 #include "mas.h"
 #include "mas_io.h"
+#include "mas_stats.h"
 
 /* Take a place in the queue, if there is one. */
 static bool mas_ctx_take_place(struct mas_ctx *ctx)
@@ -48,6 +49,7 @@ int mas_ctx_admit(struct mas_ctx *ctx, struct mas_req *req, bool nowait)
 	int ret;
 
 	if (!mas_ctx_take_place(ctx)) {
+		mas_stats_queue_full(ctx);
 		if (nowait)
 			return -EAGAIN;
 		ret = wait_event_interruptible(ctx->wait, mas_ctx_take_place(ctx));
@@ -57,6 +59,7 @@ int mas_ctx_admit(struct mas_ctx *ctx, struct mas_req *req, bool nowait)
 
 	spin_lock_irq(&ctx->lock);
 	ctx->nr_inflight++;
+	req->seq = ++ctx->nr_submitted;
 	hlist_add_head(&req->node, &ctx->inflight);
 	spin_unlock_irq(&ctx->lock);
 
@@ -151,6 +154,7 @@ void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req)
 	unsigned long flags;
 
 	spin_lock_irqsave(&ctx->lock, flags);
+	mas_stats_end_ctx(ctx, req);
 	drained = mas_ctx_take_out(ctx, req);
 	last = !ctx->nr_inflight;
 	closed = ctx->closed;

@@ -8,9 +8,12 @@
  *
  *	mxcd_gpus_lock -> mxcd_links_lock
  *
+ *	mas_holders_lock -> mxcd_gpu::lock
+ *
  * mas_ctx::lock is taken with interrupts off; inside it, only those of wait
  * queues, eventfds and the scheduler are. No mutex is taken on the I/O path.
- * Removing a file from sysfs waits for its readers: none of them waits for a lock.
+ * Removing a file from sysfs waits for its readers: none of them waits for a lock
+ * that is held meanwhile.
  */
 #ifndef _MXCD_H
 #define _MXCD_H
@@ -26,7 +29,9 @@
 #include <linux/types.h>
 
 struct bio_vec;
+struct dentry;
 struct gen_pool;
+struct mas_stats;
 struct mxcd_gpu;
 struct mxcd_node;
 
@@ -118,6 +123,8 @@ struct mxcd_vram {
  * @trouble: why the GPU is not to be used for the time being, a text for mas_state,
  *	or NULL
  * @node: the GPU in sysfs
+ * @stats: counters, mas_stats.h; NULL without CONFIG_MXCD_STATS
+ * @debugfs: directory
  * @state: text of mas_state; does not change once the GPU is published
  *
  * @faults, @generation and @trouble are written with the device lock of @pdev held
@@ -137,6 +144,8 @@ struct mxcd_gpu {
 	unsigned int generation;
 	const char *trouble;
 	struct mxcd_node *node;
+	struct mas_stats __percpu *stats;
+	struct dentry *debugfs;
 	char state[160];
 };
 

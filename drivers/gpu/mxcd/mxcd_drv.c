@@ -17,7 +17,9 @@
 #include <linux/workqueue.h>
 
 #include "mas.h"
+#include "mas_stats.h"
 #include "mxcd.h"
+#include "mxcd_version.h"
 
 #define PCI_VENDOR_ID_METAX	0x9999
 
@@ -101,6 +103,7 @@ static void mxcd_gpu_release(struct kref *ref)
 	struct mxcd_gpu *gpu = container_of(ref, struct mxcd_gpu, ref);
 
 	percpu_ref_exit(&gpu->gate);
+	mas_stats_free(gpu);
 	pci_dev_put(gpu->pdev);
 	kfree(gpu);
 }
@@ -194,6 +197,10 @@ static struct mxcd_gpu *mxcd_gpu_create(struct pci_dev *pdev)
 	gpu = kzalloc(sizeof(*gpu), GFP_KERNEL);
 	if (!gpu)
 		return NULL;
+	if (mas_stats_alloc(gpu)) {
+		kfree(gpu);
+		return NULL;
+	}
 
 	kref_init(&gpu->ref);
 	gpu->pdev = pci_dev_get(pdev);
@@ -532,9 +539,13 @@ static int __init mxcd_init(void)
 	if (ret)
 		goto err_io;
 
-	ret = mxcd_layout_init();
+	ret = mas_stats_init();
 	if (ret)
 		goto err_proof;
+
+	ret = mxcd_layout_init();
+	if (ret)
+		goto err_stats;
 
 	ret = mas_dev_init();
 	if (ret)
@@ -550,6 +561,8 @@ err_dev:
 	mas_dev_exit();
 err_layout:
 	mxcd_layout_exit();
+err_stats:
+	mas_stats_exit();
 err_proof:
 	mas_proof_exit();
 err_io:
@@ -564,6 +577,7 @@ static void __exit mxcd_exit(void)
 	pci_unregister_driver(&mxcd_driver);
 	mas_dev_exit();
 	mxcd_layout_exit();
+	mas_stats_exit();
 	mas_ctx_wait_all();
 	mas_proof_exit();
 	destroy_workqueue(mas_wq);
@@ -581,4 +595,5 @@ module_init(mxcd_init);
 module_exit(mxcd_exit);
 
 MODULE_DESCRIPTION("MetaX GPU memory as a target of direct I/O (MAS)");
+MODULE_VERSION(MXCD_VERSION);
 MODULE_LICENSE("GPL");

@@ -16,8 +16,10 @@
 #include <linux/sysfs.h>
 #include <linux/topology.h>
 
+#include "mas_stats.h"
 #include "mxcd.h"
 #include "mxcd_layout.h"
+#include "mxcd_version.h"
 
 static struct class *mxcd_class;
 static struct device *mxcd_dev;
@@ -57,6 +59,54 @@ static struct attribute *layout_attrs[] = {
 static const struct attribute_group layout_group = {
 	.attrs = layout_attrs,
 };
+
+static ssize_t drain_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", mas_is_draining());
+}
+
+static ssize_t drain_store(struct device *dev, struct device_attribute *attr,
+			   const char *buf, size_t count)
+{
+	bool draining;
+	int ret = kstrtobool(buf, &draining);
+
+	if (ret)
+		return ret;
+
+	mas_set_draining(draining);
+	return count;
+}
+
+static DEVICE_ATTR_RW(drain);
+
+static ssize_t reasons_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const char *words;
+	int i, len = 0;
+
+	for (i = 0; strcmp(words = mas_route_reason(i), "unknown"); i++)
+		len += sysfs_emit_at(buf, len, "%d %s\n", i, words);
+
+	return len;
+}
+
+static DEVICE_ATTR_RO(reasons);
+
+static ssize_t version_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", MXCD_VERSION);
+}
+
+static DEVICE_ATTR_RO(version);
+
+static struct attribute *mxcd_dev_attrs[] = {
+	&dev_attr_drain.attr,
+	&dev_attr_reasons.attr,
+	&dev_attr_version.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(mxcd_dev);
 
 /* Decimal, never 0, the same for a card in the same slot at every boot. */
 static u32 mxcd_gpu_id(struct pci_dev *pdev)
@@ -137,18 +187,31 @@ static ssize_t mas_provider_show(struct kobject *kobj, struct kobj_attribute *at
 
 static struct kobj_attribute mas_provider_attr = __ATTR_RO(mas_provider);
 
+static ssize_t mas_holders_show_attr(struct kobject *kobj, struct kobj_attribute *attr,
+				     char *buf)
+{
+	return mas_holders_show(to_node(kobj)->gpu, buf);
+}
+
+/* Processes of all containers are in it. */
+static struct kobj_attribute mas_holders_attr =
+	__ATTR(mas_holders, 0400, mas_holders_show_attr, NULL);
+
 static struct attribute *node_attrs[] = {
 	&gpu_id_attr.attr,
 	&properties_attr.attr,
 	&mas_state_attr.attr,
 	&mas_provider_attr.attr,
+	&mas_holders_attr.attr,
 	NULL
 };
 
 static umode_t node_attr_visible(struct kobject *kobj, struct attribute *attr, int n)
 {
-	if (!to_node(kobj)->gpu &&
-	    (attr == &mas_state_attr.attr || attr == &mas_provider_attr.attr))
+	bool of_gpu = attr == &mas_state_attr.attr || attr == &mas_provider_attr.attr ||
+		      attr == &mas_holders_attr.attr;
+
+	if (of_gpu && !to_node(kobj)->gpu)
 		return 0;
 
 	return attr->mode;
@@ -255,6 +318,8 @@ int mxcd_layout_add(struct mxcd_gpu *gpu)
 	if (IS_ERR(node))
 		return PTR_ERR(node);
 
+	if (mas_stats_show(gpu, &node->kobj))
+		pci_warn(gpu->pdev, "no mas_stats: out of memory\n");
 	mxcd_links_add(node);
 	gpu->node = node;
 	atomic_inc(&mxcd_num_gpu_nodes);
@@ -269,6 +334,7 @@ int mxcd_layout_add(struct mxcd_gpu *gpu)
  */
 void mxcd_layout_del(struct mxcd_gpu *gpu)
 {
+	mas_stats_hide(gpu);
 	mxcd_links_del(gpu->node);
 	mxcd_node_destroy(gpu->node);
 	gpu->node = NULL;
@@ -343,7 +409,8 @@ int mxcd_layout_init(void)
 	if (IS_ERR(mxcd_class))
 		return PTR_ERR(mxcd_class);
 
-	mxcd_dev = device_create(mxcd_class, NULL, MKDEV(0, 0), NULL, "mxcd");
+	mxcd_dev = device_create_with_groups(mxcd_class, NULL, MKDEV(0, 0), NULL,
+					     mxcd_dev_groups, "mxcd");
 	if (IS_ERR(mxcd_dev)) {
 		ret = PTR_ERR(mxcd_dev);
 		goto err_class;

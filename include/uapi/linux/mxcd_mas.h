@@ -139,6 +139,8 @@ enum mxcd_mas_op {
  *	&enum mxcd_mas_route. The completion carries the reason as well.
  * @MXCD_MAS_KEY_ROUTE_WRITE: the same for a write
  * @MXCD_MAS_KEY_MAX_SEGS: segments that one request may have
+ * @MXCD_MAS_KEY_DRIVER_VERSION: version of the driver, major << 16 | minor << 8 |
+ *	patch
  */
 enum mxcd_mas_key {
 	MXCD_MAS_KEY_VERSION		= 1,
@@ -157,6 +159,7 @@ enum mxcd_mas_key {
 	MXCD_MAS_KEY_ROUTE_READ		= 14,
 	MXCD_MAS_KEY_ROUTE_WRITE	= 15,
 	MXCD_MAS_KEY_MAX_SEGS		= 16,
+	MXCD_MAS_KEY_DRIVER_VERSION	= 17,
 };
 
 /**
@@ -366,6 +369,9 @@ struct mxcd_mas_comp {
  * @out_gpus: bit n is set when this context reaches GPU n
  * @out_max_queue: requests a context may have submitted and not yet collected
  * @out_max_files: files this context may register (RLIMIT_NOFILE of the caller)
+ * @out_driver_version: version of the driver, major << 16 | minor << 8 | patch; for
+ *	people: what it can do is told by @out_version and @out_features
+ * @__reserved: zero
  *
  * What this kernel and this context offer.
  */
@@ -378,6 +384,8 @@ struct mxcd_mas_query {
 	__aligned_u64 out_gpus;
 	__u32 out_max_queue;
 	__u32 out_max_files;
+	__u32 out_driver_version;
+	__u32 __reserved;
 };
 
 /**

@@ -9,7 +9,7 @@
 static_assert(sizeof(struct mxcd_mas_req) == 64, "request");
 static_assert(sizeof(struct mxcd_mas_comp) == 32, "completion");
 static_assert(sizeof(struct mxcd_mas_seg) == 24, "segment");
-static_assert(sizeof(struct mxcd_mas_query) == 40, "query");
+static_assert(sizeof(struct mxcd_mas_query) == 48, "query");
 static_assert(sizeof(struct mxcd_mas_query_gpu) == 48, "query_gpu");
 static_assert(sizeof(struct mxcd_mas_query_file) == 56, "query_file");
 static_assert(sizeof(struct mxcd_mas_alloc) == 40, "alloc");
@@ -50,7 +50,8 @@ struct abi_ioctl {
 static const struct abi_ioctl abi_ioctls[] = {
 	{
 		ABI_IOCTL(QUERY, mxcd_mas_query), .has_flags = true,
-		.out = 8, .out_len = 32,
+		.reserved = offsetof(struct mxcd_mas_query, __reserved),
+		.out = 8, .out_len = 36,
 	}, {
 		ABI_IOCTL(QUERY_GPU, mxcd_mas_query_gpu), .has_flags = true,
 		.reserved = offsetof(struct mxcd_mas_query_gpu, __reserved),
@@ -396,6 +397,9 @@ TEST_F(abi, query_keys_agree_with_the_ioctls)
 		  mas_key(self->fd, MXCD_MAS_KEY_MAX_QUEUE, 0, 0, 0));
 	EXPECT_EQ(q.out_max_files,
 		  mas_key(self->fd, MXCD_MAS_KEY_MAX_FILES, 0, 0, 0));
+	EXPECT_LT(0, q.out_driver_version);
+	EXPECT_EQ(q.out_driver_version,
+		  mas_key(self->fd, MXCD_MAS_KEY_DRIVER_VERSION, 0, 0, 0));
 	for (gpu = 0; gpu < 2; gpu++) {
 		ASSERT_EQ(0, mas_query_gpu(self->fd, gpu, &g));
 		EXPECT_EQ(g.out_vram_size,
@@ -453,7 +457,8 @@ TEST_F(abi, bad_names_in_a_query)
 	EXPECT_EQ(-EINVAL, mas_query_file(self->fd, self->fd, MXCD_MAS_REQ_FD, 0,
 					  &f));
 	EXPECT_EQ(-EINVAL, mas_key(self->fd, 0, 0, 0, 0));
-	EXPECT_EQ(-EINVAL, mas_key(self->fd, MXCD_MAS_KEY_MAX_SEGS + 1, 0, 0, 0));
+	EXPECT_EQ(-EINVAL, mas_key(self->fd, MXCD_MAS_KEY_DRIVER_VERSION + 1, 0, 0,
+				   0));
 	EXPECT_EQ(-EINVAL, mas_key(self->fd, 0xffff, 0, 0, 0));
 	EXPECT_EQ(-ENOENT, mas_key(self->fd, MXCD_MAS_KEY_VRAM_SIZE, 0, 0, 2));
 	EXPECT_EQ(-ENOENT, mas_key(self->fd, MXCD_MAS_KEY_HANDLE_SIZE, 0, 0, 0));
