@@ -11,6 +11,7 @@
 
 #include "mas.h"
 #include "mas_io.h"
+#include "mas_trace.h"
 
 /* What one context may have at work at a time. */
 #define MAS_MAX_WORKERS	32
@@ -209,13 +210,16 @@ static void mas_ctx_drop_objects(struct mas_ctx *ctx)
 	mtree_destroy(&ctx->maps);
 	/* mas_holders may be looking at them. */
 	xa_for_each(&ctx->mems.all, id, mem) {
+		trace_mas_free(ctx, id, mem);
 		mas_id_remove(&ctx->mems, id);
 		mas_mem_put_sync(mem);
 	}
 	xa_destroy(&ctx->mems.all);
 
-	xa_for_each(&ctx->files.all, id, file)
+	xa_for_each(&ctx->files.all, id, file) {
+		trace_mas_unregister(ctx, id);
 		mas_file_put_sync(file);
+	}
 	xa_destroy(&ctx->files.all);
 }
 

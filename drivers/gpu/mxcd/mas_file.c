@@ -18,7 +18,7 @@
 #include <linux/stat.h>
 #include <linux/string.h>
 
-#include "mas.h"
+#include "mas_trace.h"
 
 /**
  * mas_file_free - close a registered file
@@ -300,6 +300,7 @@ struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
  */
 void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file)
 {
+	trace_mas_register(ctx, id, file);
 	mas_id_commit(&ctx->files, id, file);
 }
 
@@ -333,6 +334,7 @@ int mas_file_unregister(struct mas_ctx *ctx, u32 id)
 	if (!file)
 		return -ENOENT;
 
+	trace_mas_unregister(ctx, id);
 	atomic_dec(&ctx->nr_files);
 	mas_file_put_sync(file);
 	return 0;

@@ -28,6 +28,7 @@
 #include "mas.h"
 #include "mas_io.h"
 #include "mas_stats.h"
+#include "mas_trace.h"
 
 /* Requests that a context keeps for later. */
 #define MAS_MAX_SPARE	64
@@ -120,6 +121,8 @@ static bool mas_io_account(struct mas_req *req, ssize_t ret)
 		req->route |= MXCD_MAS_ROUTE_BOUNCE;
 		if (!req->reason)
 			req->reason = direct ? MXCD_MAS_REASON_FELL_BACK : req->bounce_reason;
+		trace_mas_bounce(req, ret,
+				 direct ? MXCD_MAS_REASON_FELL_BACK : req->bounce_reason);
 	}
 
 	return ret == req->piece_len && req->done < req->len;
@@ -176,6 +179,7 @@ void mas_io_finish(struct mas_req *req)
 	}
 
 	mas_stats_end(req);
+	trace_mas_complete(req);
 	mas_io_put_refs(req);
 	mas_ctx_complete(req->ctx, req);
 	if (next)
@@ -315,6 +319,7 @@ static void mas_io_transfer(struct mas_req *req, unsigned int how)
 			return;
 		}
 
+		trace_mas_issue(req);
 		atomic_set(&req->pins, 2);
 		ret = mas_piece_issue(req, how);
 		if (ret == -EIOCBQUEUED) {

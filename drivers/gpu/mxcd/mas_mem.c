@@ -13,7 +13,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "mas.h"
+#include "mas_trace.h"
 
 /* Pages inserted by one page fault, at most. */
 #define MAS_FAULT_PAGES	512
@@ -210,6 +210,7 @@ err_id:
  */
 void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem)
 {
+	trace_mas_alloc(ctx, handle, mem);
 	/* The place is reserved: this cannot fail. */
 	mas_id_commit(&ctx->mems, handle, mem);
 }
@@ -244,6 +245,7 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle)
 	if (!mem)
 		return -ENOENT;
 
+	trace_mas_free(ctx, handle, mem);
 	mtree_erase(&ctx->maps, mem->pgoff);
 	mas_mem_put_sync(mem);
 	return 0;
@@ -389,5 +391,7 @@ int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
 	vma->vm_private_data = mem;
 	vma->vm_ops = &mas_vm_ops;
+	trace_mas_map(ctx, mem, PFN_PHYS(vma->vm_pgoff - mem->pgoff),
+		      vma->vm_end - vma->vm_start);
 	return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "mas.h"
 #include "mas_io.h"
+#include "mas_trace.h"
 
 /* Which fields an operation uses; the others must be zero. */
 enum {
@@ -306,6 +307,8 @@ static unsigned int mas_whole_reason(struct mas_req *req)
 	route = mas_route_get(req->file, req->gpu, mas_is_write(req));
 	if (unlikely(route.reason) && mas_writes_prove(req, route.reason))
 		route.reason = MXCD_MAS_REASON_NONE;
+	trace_mas_route(req, route.reason ? MXCD_MAS_ROUTE_BOUNCE : MXCD_MAS_ROUTE_P2P,
+			route.reason);
 	if (!route.reason && mas_is_write(req) && req->file->file->f_flags & O_APPEND)
 		return MXCD_MAS_REASON_APPEND;
 

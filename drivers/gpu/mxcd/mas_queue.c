@@ -15,6 +15,7 @@
 #include "mas.h"
 #include "mas_io.h"
 #include "mas_stats.h"
+#include "mas_trace.h"
 
 /* Take a place in the queue, if there is one. */
 static bool mas_ctx_take_place(struct mas_ctx *ctx)
@@ -308,6 +309,7 @@ static unsigned int mas_deliver(struct mas_ctx *ctx, struct mas_req *reqs,
 	for (pos = &reqs; (req = *pos); pos = &req->next, nr++) {
 		if (mas_copy_comp(req, comps + (by_index ? req->index : nr)))
 			break;
+		trace_mas_collect(req);
 		mas_io_end_file(req);
 	}
 	rest = *pos;

@@ -12,6 +12,7 @@
 
 #include "mas.h"
 #include "mas_io.h"
+#include "mas_trace.h"
 #include "mas_user.h"
 
 /* Tags that the block layer may take at once; it submits as many at a time. */
@@ -173,6 +174,7 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 		mas_io_free(req);
 		return ret;
 	}
+	trace_mas_submit(req, args);
 	submit->nr++;
 	submit->how |= MAS_IO_QUEUE_NOWAIT;
 

@@ -18,6 +18,7 @@
 
 #include "mas.h"
 #include "mas_stats.h"
+#include "mas_trace.h"
 #include "mxcd.h"
 #include "mxcd_version.h"
 
@@ -255,6 +256,7 @@ static void mxcd_gpu_enable(struct mxcd_gpu *gpu)
 	}
 
 	strscpy(gpu->state, "enabled", sizeof(gpu->state));
+	trace_mas_gate(gpu, "open");
 	pci_info(gpu->pdev, "%s: MAS serves %llu MiB of VRAM at %pa as GPU %d\n",
 		 gpu->chip->name, gpu->vram.size >> 20, &gpu->vram.base, gpu->index);
 }
@@ -308,8 +310,10 @@ static void mxcd_gpu_disable(struct mxcd_gpu *gpu)
 		return;
 
 	percpu_ref_kill(&gpu->gate);
+	trace_mas_gate(gpu, "closed");
 	mxcd_gpu_doubt(gpu);
 	wait_for_completion(&gpu->drained);
+	trace_mas_gate(gpu, "drained");
 	mas_proof_drop_gpu(gpu);
 	mas_dev_zap();
 	mas_mem_revoke_all(gpu);
