@@ -65,6 +65,7 @@ result 0 "requests of up to 6 GiB" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -v 8G \
 	-t 1500 -a MAS_TIMEOUT=1500 -- ./large_test
 result 0 "trace-cmd and bpftrace as documented" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
 	-t 1500 -a MAS_TIMEOUT=1500 -- tracepoint_test.sh tools
+mas_check_finds all
 mas_check_finds nopat -a nopat
 # No CPU that is known to route traffic between its root ports.
 mas_check_finds unreachable -q -cpu -q Nehalem

@@ -131,7 +131,7 @@ stages_of_a_request_are_listed()
 	"$stages" "$log" >"$log.dat"
 	sed 's/^/# /' "$log.dat"
 	stage=" \+[0-9]+ "
-	grep -qE "^ctx $ctx req $(req_of 3): submit route${stage}issue${stage}complete${stage}coll" \
+	grep -qE "^ctx $ctx req $(req_of 3): submit route${stage}issue${stage}complete$stage" \
 		"$log.dat"
 }
 
