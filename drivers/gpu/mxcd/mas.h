@@ -34,6 +34,7 @@ struct bio_vec;
 struct gendisk;
 struct cred;
 struct eventfd_ctx;
+struct io_comp_batch;
 struct io_uring_cmd;
 struct iov_iter;
 struct mas_quota;	/* mas_restrict.c */
@@ -498,6 +499,8 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 /* mas_uring.c */
 int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,
 		    unsigned int issue_flags);
+int mas_uring_iopoll(struct io_uring_cmd *cmd, struct io_comp_batch *iob,
+		     unsigned int poll_flags);
 
 /* mas_ioctl.c */
 long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);
@@ -524,6 +527,7 @@ void mas_submit_end(struct mas_submit *submit, bool cut);
 #define MAS_IO_INLINE		BIT(2)	/* the submitter waits anyway: no work item */
 #define MAS_IO_NO_FD		BIT(3)	/* files by id only */
 #define MAS_IO_WAITS		BIT(4)	/* MAS_IO_INLINE, and it is the submitter */
+#define MAS_IO_POLLED		BIT(5)	/* who waits polls the disk */
 
 /**
  * mas_file_put_sync - drop a reference to a registered file

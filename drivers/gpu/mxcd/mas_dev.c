@@ -139,6 +139,7 @@ static const struct file_operations mas_fops = {
 	.unlocked_ioctl	= mas_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.uring_cmd	= mas_uring_cmd,
+	.uring_cmd_iopoll = mas_uring_iopoll,
 	.show_fdinfo	= mas_show_fdinfo,
 };
 

@@ -102,6 +102,7 @@ struct mas_owner_work {
  * @started: it is planned and its first piece was chosen
  * @draining: waits to be the first on mas_ctx::inflight; under mas_ctx::lock
  * @cancelled: begin no further piece
+ * @polled: who waits for it polls the disk
  * @edge_direct: move edges by MAS_PIECE_EDGE
  * @prove: p2p writes on this way are not proved: read the next piece back
  * @asked: a proof of reads was waited for
@@ -178,6 +179,7 @@ struct mas_req {
 	bool started;
 	bool draining;
 	bool cancelled;
+	bool polled;
 	bool edge_direct;
 	bool prove;
 	bool asked;
@@ -242,6 +244,7 @@ int mas_ctx_cancel_cmd(struct mas_ctx *ctx, struct io_uring_cmd *cmd);
 int mas_ctx_deliver_one(struct mas_req *req, struct mxcd_mas_comp __user *comp);
 
 /* mas_uring.c */
+void mas_uring_bind(struct mas_req *req, unsigned int how);
 void mas_uring_complete(struct mas_req *req);
 
 static inline bool mas_is_write(const struct mas_req *req)

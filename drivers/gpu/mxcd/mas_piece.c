@@ -146,6 +146,8 @@ static ssize_t mas_move_direct(struct mas_req *req, unsigned int how)
 		iocb->ki_complete = NULL;
 	if (how & MAS_IO_NONBLOCK)
 		iocb->ki_flags |= IOCB_NOWAIT;
+	if (req->polled && iocb->ki_filp->f_op->iopoll)
+		iocb->ki_flags |= IOCB_HIPRI;
 
 	mas_piece_iter(req, req->piece_len, &iter);
 	ret = mas_vfs_iter(req, iocb, &iter);

@@ -169,6 +169,8 @@ int mas_submit_one(struct mas_submit *submit, const struct mxcd_mas_req *args)
 	if (!req)
 		return -ENOMEM;
 
+	if (submit->cmd)
+		mas_uring_bind(req, submit->how);
 	ret = mas_ctx_admit(submit->ctx, req, submit->how & MAS_IO_QUEUE_NOWAIT);
 	if (ret) {
 		mas_io_free(req);

@@ -596,8 +596,8 @@ struct mxcd_mas_transfer {
  * request is copied when the SQE is issued. The result of the CQE is that of the
  * request, at most 2^31 - 1; @comp has all of it, before the CQE is posted.
  * %MXCD_MAS_REQ_LINK and %MXCD_MAS_REQ_DRAIN are refused with -EINVAL: rings have
- * flags of their own for that. -ENOTTY: another cmd_op. Rings with
- * IORING_SETUP_IOPOLL are not served.
+ * flags of their own for that. -ENOTTY: another cmd_op. On a ring with
+ * IORING_SETUP_IOPOLL, p2p is polled for where the disk has queues for that.
  */
 struct mxcd_mas_uring {
 	__aligned_u64 req;

@@ -91,4 +91,17 @@ static inline bool ring_cqe(struct ring *r, struct io_uring_cqe *cqe)
 	return true;
 }
 
+/* A ring that is polled may return earlier than it was asked to. */
+static inline int ring_wait(struct ring *r, struct io_uring_cqe *cqe)
+{
+	int ret;
+
+	while (!ring_cqe(r, cqe)) {
+		ret = ring_enter(r, 1);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
 #endif /* MAS_RING_H */

@@ -202,8 +202,16 @@ make_initrd() # DIR
 			echo "mas: a guest runs here"
 			busybox poweroff -f
 		fi
+		# Parameters are taken from the command line, as modprobe does it.
+		parameters() {
+			for word in $(busybox cat /proc/cmdline); do
+				case $word in
+				"$1".*) echo "${word#*.}" ;;
+				esac
+			done
+		}
 		for module in $(busybox cat /modules/order); do
-			busybox insmod "/modules/$module"
+			busybox insmod "/modules/$module" $(parameters "${module%.ko}")
 		done
 		share() {
 			busybox mount -t 9p -o "trans=virtio,msize=262144,$3" "$1" "$2"
