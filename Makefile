@@ -32,7 +32,7 @@ clean:				## remove what a build leaves in the tree
 check:				## all checks, then the tests in a virtual machine (KERNEL=6.1, 6.12 or 7.3)
 	$(SELFTESTS)/check.sh -k $(KERNEL)
 
-check-all:			## what check has no time for: the demo on odd files, broken machines
+check-all:			## what check has no time for: odd files, broken machines, other kernels
 	$(SELFTESTS)/check-all.sh -k $(KERNEL)
 
 check-static:			## only the checks that need no virtual machine

@@ -3,13 +3,14 @@
 #
 # What "make check" has no time for: the demo on files of odd sizes, and that it
 # would notice a bit of VRAM that is wrong; many random requests; requests of more
-# than 4 GiB; mas-check in guests that need a boot of their own. Closes with "N passed,
-# N failed".
+# than 4 GiB; mas-check in guests that need a boot of their own; other compilers; and
+# the tests on the other kernels, with each provider. Closes with "N passed, N failed".
 
 . "$(dirname "$0")/vm-lib.sh"
 
 passed=0
 failed=0
+skipped=0
 
 result() # WANTED-EXIT-CODE-0-OR-1 TEXT COMMAND...
 {
@@ -46,6 +47,26 @@ mas_check_finds() # WHAT VMTEST-OPTION...
 		-- mas_check_test.sh "$what"
 }
 
+# Is there time for a part? There are $MAS_BUDGET seconds from $MAS_T0 on, if that is
+# set.
+in_time() # SECONDS PART
+{
+	if [ -z "${MAS_BUDGET-}" ] || ((EPOCHSECONDS - MAS_T0 + $1 <= MAS_BUDGET)); then
+		return
+	fi
+	say "left out: $2, which may take $(($1 / 60)) minutes"
+	return 1
+}
+
+# What the tests take on two cores, with the kernel and its packages.
+TESTS_SECONDS=$((10 * 60))
+
+tests_on() # KERNEL PROVIDER
+{
+	! in_time $TESTS_SECONDS "the tests on $1 with $2" ||
+		part vmtest.sh -k "$1" -m "mas=1 provider=$2"
+}
+
 while (($#)); do
 	case $1 in
 	-k) KERNEL=$2; shift 2 ;;
@@ -70,5 +91,13 @@ mas_check_finds nopat -a nopat
 # No CPU that is known to route traffic between its root ports.
 mas_check_finds unreachable -q -cpu -q Nehalem
 mas_check_finds iommu -q -cpu -q Nehalem -a intel_iommu=on -q -device -q intel-iommu
-echo "$passed passed, $failed failed"
+! in_time 600 "the compilers for other machines" || part check-cross.sh
+part check-static.sh -k 6.1
+part check-static.sh -k 7.3
+tests_on 7.3 p2pdma
+tests_on 6.1 zone_device
+tests_on 7.3 zone_device
+text="$passed passed, $failed failed"
+((skipped == 0)) || text+=", $skipped skipped"
+echo "$text"
 ((failed == 0))

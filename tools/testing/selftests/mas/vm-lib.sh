@@ -53,11 +53,30 @@ quietly() # LOG COMMAND...
 	die "$1 failed, the whole output is in $log"
 }
 
+# Run a script that closes with a line of counts; add these up in $passed, $failed
+# and $skipped.
+part() # SCRIPT ARG...
+{
+	local out=$RUN/${1%.sh}.out rc=0 line
+
+	"$SELFTESTS/$1" "${@:2}" 2>&1 | tee "$out" || rc=$?
+	line=$(tail -n 1 "$out")
+	if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
+		passed=$((passed + BASH_REMATCH[1]))
+		failed=$((failed + BASH_REMATCH[2]))
+		skipped=$((skipped + ${BASH_REMATCH[4]:-0}))
+		((rc == 0 || BASH_REMATCH[2] != 0)) || failed=$((failed + 1))
+	else
+		say "FAIL: $1 did not come to its end (exit code $rc)"
+		failed=$((failed + 1))
+	fi
+}
+
 # Chroots, mounts and packages want root.
 become_root() # SCRIPT ARG...
 {
 	((EUID)) || return 0
-	exec sudo --preserve-env=HOME,XDG_CACHE_HOME,KERNEL,MAS_T0,DEMO_FLIP -- "$@"
+	exec sudo --preserve-env=HOME,XDG_CACHE_HOME,KERNEL,MAS_T0,MAS_BUDGET,DEMO_FLIP -- "$@"
 }
 
 need_commands() # COMMAND[=PACKAGE]...
