@@ -40,6 +40,7 @@ struct abi_ioctl {
 	__u32 size;
 	__u32 known_flags;
 	bool has_flags;
+	__u32 first_size;	/* of the first version, if it has grown since */
 	__u32 reserved;		/* offset of __reserved, 0: none */
 	__u32 out, out_len;	/* the out_* fields */
 };
@@ -50,6 +51,7 @@ struct abi_ioctl {
 static const struct abi_ioctl abi_ioctls[] = {
 	{
 		ABI_IOCTL(QUERY, mxcd_mas_query), .has_flags = true,
+		.first_size = offsetof(struct mxcd_mas_query, out_driver_version),
 		.reserved = offsetof(struct mxcd_mas_query, __reserved),
 		.out = 8, .out_len = 36,
 	}, {
@@ -186,6 +188,11 @@ TEST_F(abi, well_formed_argument_is_accepted)
 	}
 }
 
+static __u32 abi_first_size(const struct abi_ioctl *io)
+{
+	return io->first_size ? io->first_size : io->size;
+}
+
 TEST_F(abi, every_shorter_size_is_EINVAL)
 {
 	struct abi_head *head = (void *)self->pages;
@@ -193,13 +200,32 @@ TEST_F(abi, every_shorter_size_is_EINVAL)
 	__u32 size;
 
 	for (io = abi_ioctls; io->name; io++) {
-		for (size = 0; size < io->size; size++) {
+		for (size = 0; size < abi_first_size(io); size++) {
 			abi_fill(_metadata, self, io, self->pages);
 			head->size = size;
 			EXPECT_EQ(-EINVAL,
 				  mas_ioctl(self->fd, io->cmd, self->pages))
 				TH_LOG("%s size %u", io->name, size);
 		}
+	}
+}
+
+TEST_F(abi, first_version_gets_its_part_and_no_more)
+{
+	struct abi_head *head = (void *)self->pages;
+	const struct abi_ioctl *io;
+	__u32 size;
+
+	for (io = abi_ioctls; io->name; io++) {
+		size = abi_first_size(io);
+		memset(self->pages, 0xa5, MAS_PAGE);
+		abi_fill(_metadata, self, io, self->pages);
+		memset(self->pages + size, 0xa5, MAS_PAGE - size);
+		head->size = size;
+		EXPECT_EQ(0, mas_ioctl(self->fd, io->cmd, self->pages))
+			TH_LOG("%s", io->name);
+		EXPECT_EQ(-1, mas_not_all(self->pages + size, MAS_PAGE - size, 0xa5))
+			TH_LOG("%s", io->name);
 	}
 }
 
