@@ -119,8 +119,7 @@ cdi_names_the_nodes()
 			 for d in spec["devices"]}
 		assert nodes == {"0": ["/dev/mxcd_mas0"], "1": ["/dev/mxcd_mas1"],
 				 "all": ["/dev/mxcd_mas"]}, nodes
-		for paths in nodes.values():
-			assert stat.S_ISCHR(os.stat(paths[0]).st_mode)
+		assert all(stat.S_ISCHR(os.stat(p[0]).st_mode) for p in nodes.values())
 	END
 }
 
