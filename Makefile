@@ -16,7 +16,8 @@ SELFTESTS := tools/testing/selftests/mas
 KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
-.PHONY: all modules modules_install clean check check-all check-static demo bench version help
+.PHONY: all modules modules_install clean check check-all check-static demo bench
+.PHONY: fuzz soak version help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -43,6 +44,17 @@ demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
 
 bench:				## what an I/O costs, beside pread and io_uring (CASE=<one>)
 	$(SELFTESTS)/bench.sh -k $(KERNEL) -i -c $(CASE)
+
+# How long fuzz and soak take.
+DURATION ?= 1800
+fuzz soak: LONG = -k $(KERNEL) -t $$(($(DURATION) * 3 + 600)) -a MAS_TIMEOUT=$$(($(DURATION) * 3 + 600))
+
+fuzz:				## random calls of all kinds (DURATION=1800, SEED=<number>)
+	$(SELFTESTS)/vmtest.sh $(LONG) -a FUZZ_SECONDS=$(DURATION) \
+		$(if $(SEED),-a MAS_SEED=$(SEED)) -- ./fuzz_test.sh
+
+soak:				## load with kills and rebinds (DURATION=1800)
+	$(SELFTESTS)/vmtest.sh $(LONG) -a SOAK_SECONDS=$(DURATION) -- ./soak_test.sh
 
 version:			## the version of the driver
 	@sed -nE 's/^#define MXCD_VERSION_(MAJOR|MINOR|PATCH)\s+//p' drivers/gpu/mxcd/mxcd_version.h | \

@@ -86,6 +86,9 @@ result 0 "requests of up to 6 GiB" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -v 8G \
 	-t 1500 -a MAS_TIMEOUT=1500 -- ./large_test
 result 0 "trace-cmd and bpftrace as documented" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
 	-t 1500 -a MAS_TIMEOUT=1500 -- tracepoint_test.sh tools
+result 0 "fuzzing" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -a "MAS_SEED=1" -- ./fuzz_test.sh
+result 0 "two minutes of load with kills and rebinds" "$SELFTESTS/vmtest.sh" \
+	-k "$KERNEL" -- ./soak_test.sh
 mas_check_finds all
 mas_check_finds nopat -a nopat
 # No CPU that is known to route traffic between its root ports.
