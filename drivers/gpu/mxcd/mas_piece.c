@@ -195,20 +195,43 @@ static ssize_t mas_write_again(struct mas_req *req, enum mas_proof proof)
 	return mas_move_cached(req);
 }
 
+static void mas_report_proof(struct mas_req *req, enum mas_proof proof)
+{
+	struct pci_dev *storage = mas_route_only(req->file);
+
+	/* Other paths may have come meanwhile: what is right was right by luck then. */
+	if (storage && proof != MAS_PROOF_NONE) {
+		mas_proof_written(req->gpu, storage, proof == MAS_PROOF_PASSED);
+		req->prove = false;
+	}
+	pci_dev_put(storage);
+}
+
+/* A controller that cannot read VRAM may say so. Or is it the disk? */
+static ssize_t mas_write_refused(struct mas_req *req, ssize_t error)
+{
+	ssize_t ret;
+
+	if (error != -EIO && error != -EREMOTEIO && error != -EINVAL)
+		return error;
+
+	ret = mas_write_again(req, MAS_PROOF_FAILED);
+	if (ret > 0 && !mxcd_gpu_gone(req->gpu, req->faults))
+		mas_report_proof(req, MAS_PROOF_FAILED);
+
+	return ret;
+}
+
 /* The first part of a write on a way that is not proved. */
 static ssize_t mas_move_proof(struct mas_req *req)
 {
 	enum mas_proof proof;
 	ssize_t ret = mas_readback(req, &proof);
 
-	struct pci_dev *storage = mas_route_only(req->file);
+	if (ret < 0)
+		return mas_write_refused(req, ret);
 
-	/* Other paths may have come meanwhile: what is right was right by luck then. */
-	if (proof != MAS_PROOF_NONE && storage) {
-		mas_proof_written(req->gpu, storage, proof == MAS_PROOF_PASSED);
-		req->prove = false;
-	}
-	pci_dev_put(storage);
+	mas_report_proof(req, proof);
 	if (ret > 0 && req->iocb.ki_flags & IOCB_DIRECT && proof != MAS_PROOF_PASSED)
 		return mas_write_again(req, proof);
 

@@ -12,9 +12,10 @@
  *
  * A write cannot be tried out on a disk in use. The first part of each transfer
  * that is written while its cell is not proved is read back into host memory
- * before anything else happens. If that is not what VRAM held, the part is written
- * again by bounce, which is what becomes of the rest, and the cell is not used for
- * p2p any more.
+ * before anything else happens. If that is not what VRAM held, or the disk reports an
+ * error where it reports none for the same write by bounce, the part is written again
+ * by bounce, which is what becomes of the rest, and the cell is not used for p2p any
+ * more.
  *
  * Cells go with what they are about: with the GPU, and with the driver of the
  * controller. Work on a disk is done by work items, so that whoever waits can be
