@@ -216,6 +216,9 @@ static unsigned int bound_reason(struct pci_dev *storage, struct mxcd_gpu *gpu)
 	reason = dma_reason(storage, gpu);
 	if (!reason)
 		reason = path_reason(storage, gpu, common_bridge(storage, gpu->pdev));
+	/* It knows nothing of trust_host_bridge, and caches its answers. */
+	if (!reason && mxcd_vram_veto(gpu, storage))
+		reason = MXCD_MAS_REASON_P2PDMA;
 
 	return reason;
 }

@@ -41,6 +41,7 @@ static const char * const mas_reasons[] = {
 	[MXCD_MAS_REASON_PROOF_FAILED]	= "proof failed",
 	[MXCD_MAS_REASON_DM]		= "dm target unknown",
 	[MXCD_MAS_REASON_NOT_PCI]	= "NVMe over a network",
+	[MXCD_MAS_REASON_P2PDMA]	= "refused by P2PDMA",
 };
 
 /**

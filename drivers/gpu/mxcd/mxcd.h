@@ -10,10 +10,14 @@
  *
  *	mas_holders_lock -> mxcd_gpu::lock
  *
+ *	mas_stack::lock -> mas_pci_lock -> the device lock of a storage controller,
+ *	which is only tried
+ *
  * mas_ctx::lock is taken with interrupts off; inside it, only those of wait
- * queues, eventfds and the scheduler are. No mutex is taken on the I/O path.
+ * queues, eventfds and the scheduler are. No mutex is taken on the I/O path, but
+ * where a verdict has to be worked out or a stacked block device is looked at.
  * Removing a file from sysfs waits for its readers: none of them waits for a lock
- * that is held meanwhile.
+ * that is held meanwhile, and whoever holds mas_pci_lock waits for nothing.
  */
 #ifndef _MXCD_H
 #define _MXCD_H

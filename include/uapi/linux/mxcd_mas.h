@@ -311,6 +311,8 @@ enum mxcd_mas_route {
  * @MXCD_MAS_REASON_DM: a device-mapper device that the administrator has not
  *	listed (parameter dm_p2p)
  * @MXCD_MAS_REASON_NOT_PCI: the NVMe controller is not on PCI
+ * @MXCD_MAS_REASON_P2PDMA: the kernel's P2PDMA, which provides the page structs,
+ *	refuses the way although the rules of this driver do not
  */
 enum mxcd_mas_reason {
 	MXCD_MAS_REASON_NONE		= 0,
@@ -337,6 +339,7 @@ enum mxcd_mas_reason {
 	MXCD_MAS_REASON_PROOF_FAILED	= 21,
 	MXCD_MAS_REASON_DM		= 22,
 	MXCD_MAS_REASON_NOT_PCI		= 23,
+	MXCD_MAS_REASON_P2PDMA		= 24,
 };
 
 /**

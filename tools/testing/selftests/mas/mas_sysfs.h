@@ -119,6 +119,7 @@ static inline const char *mas_reason_name(unsigned int reason)
 		[MXCD_MAS_REASON_PROOF_FAILED] = "PROOF_FAILED",
 		[MXCD_MAS_REASON_DM] = "DM",
 		[MXCD_MAS_REASON_NOT_PCI] = "NOT_PCI",
+		[MXCD_MAS_REASON_P2PDMA] = "P2PDMA",
 	};
 
 	return reason < ARRAY_SIZE(names) && names[reason] ? names[reason] : "?";
