@@ -104,7 +104,8 @@ check_reasons()
 
 	grep -q '^Reasons$' "$limits" || echo "limits.rst has no section Reasons"
 	while read -r name; do
-		text=$(sed -nE "s/.*\\[MXCD_MAS_REASON_$name\\][[:space:]]*= \"(.*)\",/\\1/p" "$route")
+		text=$(sed -nE "s/.*\\[MXCD_MAS_REASON_$name\\][[:space:]]*= \"(.*)\",/\\1/p" \
+			"$route")
 		[ -n "$text" ] || echo "$name has no text in mas_route.c"
 		awk -v name="\`\`$name\`\`" -v text="\"$text\"" '
 			/^Reasons$/ { inside = 1 }

@@ -166,7 +166,8 @@ if kernel_has_p2pdma; then
 	check "p2pdma: page structs cost what is said" page_structs_cost_what_is_said p2pdma
 	check "p2pdma: the pool goes with the driver" pool_is_gone
 else
-	check "p2pdma: it is off, and why" state_is "off: provider p2pdma: the kernel has no PCI_P2PDMA"
+	check "p2pdma: it is off, and why" \
+		state_is "off: provider p2pdma: the kernel has no PCI_P2PDMA"
 	check "p2pdma: no provider is named" provider_is none
 fi
 check "the driver loads again as it was" reload "${MAS_MODULE_PARAMS#mas=1}"

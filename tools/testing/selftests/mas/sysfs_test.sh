@@ -200,13 +200,13 @@ nvme_functions()
 
 every_controller_has_a_link()
 {
+	local files="distance driver proof_read proof_write reason route_read route_write"
 	local n bdf dir
 
 	for ((n = 0; n < $(gpu_nodes); n++)); do
 		for bdf in $(nvme_functions); do
 			dir=$(node_of $n)/storage_links/$bdf
-			is files "distance driver proof_read proof_write reason route_read route_write " \
-				"$(cd "$dir" && printf '%s ' *)" || return
+			is files "$files" "$(cd "$dir" && echo *)" || return
 			is driver nvme "$(cat "$dir/driver")" || return
 			is route_read p2p "$(cat "$dir/route_read")" || return
 			is route_write p2p "$(cat "$dir/route_write")" || return
