@@ -173,7 +173,7 @@ static const struct mas_ioctl mas_ioctls[] = {
 	[_IOC_NR(MXCD_MAS_QUERY_FILE)] = {
 		.fn		= mas_ioctl_query_file,
 		.size		= sizeof(struct mxcd_mas_query_file),
-		.min_size	= offsetofend(struct mxcd_mas_query_file, out_storage_bdf),
+		.min_size	= offsetofend(struct mxcd_mas_query_file, __reserved),
 		.op		= MXCD_MAS_OP_QUERY,
 	},
 	[_IOC_NR(MXCD_MAS_ALLOC)] = {
@@ -193,7 +193,7 @@ static const struct mas_ioctl mas_ioctls[] = {
 		.fn		= mas_ioctl_register,
 		.end		= mas_end_register,
 		.size		= sizeof(struct mxcd_mas_register),
-		.min_size	= offsetofend(struct mxcd_mas_register, __reserved),
+		.min_size	= offsetofend(struct mxcd_mas_register, file),
 		.op		= MXCD_MAS_OP_REGISTER,
 	},
 	[_IOC_NR(MXCD_MAS_UNREGISTER)] = {

@@ -60,6 +60,7 @@ static const struct abi_ioctl abi_ioctls[] = {
 		.out = 16, .out_len = 32,
 	}, {
 		ABI_IOCTL(QUERY_FILE, mxcd_mas_query_file), .has_flags = true,
+		.first_size = offsetof(struct mxcd_mas_query_file, out_storage_domain),
 		.known_flags = MXCD_MAS_REQ_FD,
 		.reserved = offsetof(struct mxcd_mas_query_file, __reserved),
 		.out = 16, .out_len = 28,
@@ -71,6 +72,7 @@ static const struct abi_ioctl abi_ioctls[] = {
 		ABI_IOCTL(FREE, mxcd_mas_free),
 	}, {
 		ABI_IOCTL(REGISTER, mxcd_mas_register), .has_flags = true,
+		.first_size = offsetof(struct mxcd_mas_register, out_gpu),
 		.reserved = offsetof(struct mxcd_mas_register, __reserved),
 		.out = 16, .out_len = 28,
 	}, {

@@ -163,7 +163,7 @@ static int merges(struct __test_metadata *_metadata, struct _test_data_disk *sel
 
 TEST_F(disk, requests_of_host_ram_and_of_vram_are_never_merged)
 {
-	__u16 hint = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, P2P_HINT << 3 | 4);
+	__u16 hint = IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | P2P_HINT << 3 | 4;
 
 	/* The plug does merge what it may ... */
 	EXPECT_EQ(2 * ROUNDS, merges(_metadata, self, "hhh", 0));
