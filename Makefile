@@ -33,8 +33,8 @@ clean:				## remove what a build leaves in the tree
 check:				## all checks, then the tests in a virtual machine (KERNEL=6.1, 6.12 or 7.3)
 	$(SELFTESTS)/check.sh -k $(KERNEL)
 
-check-all:			## what check has no time for: odd files, broken machines, other kernels
-	$(SELFTESTS)/check-all.sh -k $(KERNEL)
+check-all:			## what check has no time for (PARTS=<some of them>)
+	$(SELFTESTS)/check-all.sh -k $(KERNEL) $(PARTS)
 
 check-static:			## only the checks that need no virtual machine
 	$(SELFTESTS)/check-static.sh -k $(KERNEL)

@@ -67,39 +67,86 @@ tests_on() # KERNEL PROVIDER
 		part vmtest.sh -k "$1" -m "mas=1 provider=$2"
 }
 
+part_demo()
+{
+	local size
+
+	for size in 1 4095 1000003; do
+		head -c $size /dev/urandom >"$RUN/odd.$size"
+		result 0 "demo of $size bytes" \
+			"$SELFTESTS/demo.sh" -k "$KERNEL" "$RUN/odd.$size"
+	done
+	result 0 "demo notices a flipped bit of VRAM" notices_the_flip "$RUN/odd.1000003"
+}
+
+part_model()
+{
+	result 0 "20000 random requests against a model" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
+		-t 1500 -a MAS_TIMEOUT=1500 -- env MAS_OPS=20000 ./model_test
+}
+
+part_large()
+{
+	result 0 "requests of up to 6 GiB" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -v 8G \
+		-t 1500 -a MAS_TIMEOUT=1500 -- ./large_test
+}
+
+part_trace()
+{
+	result 0 "trace-cmd and bpftrace as documented" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
+		-t 1500 -a MAS_TIMEOUT=1500 -- tracepoint_test.sh tools
+}
+
+part_fuzz()
+{
+	result 0 "fuzzing" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -a "MAS_SEED=1" -- ./fuzz_test.sh
+}
+
+part_soak()
+{
+	result 0 "two minutes of load with kills and rebinds" "$SELFTESTS/vmtest.sh" \
+		-k "$KERNEL" -- ./soak_test.sh
+}
+
+part_mas-check()
+{
+	mas_check_finds all
+	mas_check_finds nopat -a nopat
+	# No CPU that is known to route traffic between its root ports.
+	mas_check_finds unreachable -q -cpu -q Nehalem
+	mas_check_finds iommu -q -cpu -q Nehalem -a intel_iommu=on -q -device -q intel-iommu
+}
+
+part_compilers()
+{
+	! in_time 600 "the compilers for other machines" || part check-cross.sh
+	part check-static.sh -k 6.1
+	part check-static.sh -k 7.3
+}
+
+part_kernels()
+{
+	tests_on 7.3 p2pdma
+	tests_on 6.1 zone_device
+	tests_on 7.3 zone_device
+}
+
+PARTS=(demo model large trace fuzz soak mas-check compilers kernels)
+
 while (($#)); do
 	case $1 in
 	-k) KERNEL=$2; shift 2 ;;
-	*) echo "usage: check-all.sh [-k VERSION]" >&2; exit 2 ;;
+	-*) echo "usage: check-all.sh [-k VERSION] [PART...], of: ${PARTS[*]}" >&2; exit 2 ;;
+	*) break ;;
 	esac
 done
-become_root "$0" -k "$KERNEL"
+(($#)) || set -- "${PARTS[@]}"
+become_root "$0" -k "$KERNEL" "$@"
 need_run_dir
-for size in 1 4095 1000003; do
-	head -c $size /dev/urandom >"$RUN/odd.$size"
-	result 0 "demo of $size bytes" "$SELFTESTS/demo.sh" -k "$KERNEL" "$RUN/odd.$size"
+for name; do
+	[ "$(type -t "part_$name")" = function ] || die "there is no part $name"
+	"part_$name"
 done
-result 0 "demo notices a flipped bit of VRAM" notices_the_flip "$RUN/odd.1000003"
-result 0 "20000 random requests against a model" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
-	-t 1500 -a MAS_TIMEOUT=1500 -- env MAS_OPS=20000 ./model_test
-result 0 "requests of up to 6 GiB" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -v 8G \
-	-t 1500 -a MAS_TIMEOUT=1500 -- ./large_test
-result 0 "trace-cmd and bpftrace as documented" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
-	-t 1500 -a MAS_TIMEOUT=1500 -- tracepoint_test.sh tools
-result 0 "fuzzing" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -a "MAS_SEED=1" -- ./fuzz_test.sh
-result 0 "two minutes of load with kills and rebinds" "$SELFTESTS/vmtest.sh" \
-	-k "$KERNEL" -- ./soak_test.sh
-mas_check_finds all
-mas_check_finds nopat -a nopat
-# No CPU that is known to route traffic between its root ports.
-mas_check_finds unreachable -q -cpu -q Nehalem
-mas_check_finds iommu -q -cpu -q Nehalem -a intel_iommu=on -q -device -q intel-iommu
-! in_time 600 "the compilers for other machines" || part check-cross.sh
-part check-static.sh -k 6.1
-part check-static.sh -k 7.3
-tests_on 7.3 p2pdma
-tests_on 6.1 zone_device
-tests_on 7.3 zone_device
 text="$passed passed, $failed failed"
 ((skipped == 0)) || text+=", $skipped skipped"
 echo "$text"
