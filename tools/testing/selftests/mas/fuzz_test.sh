@@ -27,10 +27,11 @@ quiet()
 	[ "$(dmesg | grep -c mxcd)" -eq "$lines" ]
 }
 
-stress()
+# stress-ng wants a directory that it may write to, though this stressor has no files.
+stress() # COMMAND...
 {
-	"$@" stress-ng --dev 2 --dev-file /dev/mxcd_mas -t "${FUZZ_SECONDS:-10}" --metrics 2>&1 |
-		sed 's/^/# /'
+	"$@" stress-ng --dev 2 --dev-file /dev/mxcd_mas --temp-path /tmp \
+		-t "${FUZZ_SECONDS:-10}" --metrics 2>&1 | sed 's/^/# /'
 	[ "${PIPESTATUS[0]}" -eq 0 ]
 }
 
