@@ -40,9 +40,13 @@ bool conflict(const struct op *a, const struct op *b)
 		return true;
 	if (extends(a) && (is_append(b) || !is_write(b)))
 		return b->pos + b->len > a->size_before;
-	if (extends(b) && !is_write(a))
+	/*
+	 * What extends the file before @b here may wait for others and so come behind it:
+	 * then it is @b that extends.
+	 */
+	if (is_write(b) && b->pos + b->len > a->size_before && !is_write(a))
 		return a->pos + a->len > a->size_before;
-	return extends(a) && extends(b) && (is_append(a) || is_append(b));
+	return is_write(b) && b->pos + b->len > a->size_before && is_append(a);
 }
 
 /* --- what a transfer has to answer --------------------------------------------- */
