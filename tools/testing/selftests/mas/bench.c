@@ -133,7 +133,6 @@ static void open_target(struct target *t)
 	if (t->fd < 0)
 		err(1, "%s", t->path);
 	t->id = mas_add_file(t->fd);
-	target_fill(t);
 }
 
 static void run_targets(void)

@@ -442,6 +442,9 @@ void run_target(const struct target *target, bool write)
 {
 	unsigned int g;
 
+	/* Another target on the same disk may have written there. */
+	if (!write && !list_only && target->fd)
+		target_fill(target);
 	if (target->prp && !list_only)
 		set_sgl_threshold("0");
 	for (g = 0; g < sizeof(groups) / sizeof(*groups); g++)
