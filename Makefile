@@ -54,7 +54,7 @@ fuzz:				## random calls of all kinds (DURATION=1800, SEED=<number>)
 		$(if $(SEED),-a MAS_SEED=$(SEED)) -- ./fuzz_test.sh
 
 soak:				## load with kills and rebinds (DURATION=1800)
-	$(SELFTESTS)/vmtest.sh $(LONG) -a SOAK_SECONDS=$(DURATION) -- ./soak_test.sh
+	$(SELFTESTS)/vmtest.sh $(LONG) -a slab_nomerge -a SOAK_SECONDS=$(DURATION) -- ./soak_test.sh
 
 version:			## the version of the driver
 	@sed -nE 's/^#define MXCD_VERSION_(MAJOR|MINOR|PATCH)\s+//p' drivers/gpu/mxcd/mxcd_version.h | \

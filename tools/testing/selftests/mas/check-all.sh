@@ -105,7 +105,7 @@ part_fuzz()
 part_soak()
 {
 	result 0 "two minutes of load with kills and rebinds" "$SELFTESTS/vmtest.sh" \
-		-k "$KERNEL" -- ./soak_test.sh
+		-k "$KERNEL" -a slab_nomerge -- ./soak_test.sh
 }
 
 part_mas-check()
