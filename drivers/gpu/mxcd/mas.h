@@ -432,7 +432,7 @@ const struct mas_view *mas_segs_view(const struct mas_segs *segs);
 void mas_segs_put(struct mas_segs *segs);
 
 /* mas_file.c */
-struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id);
+struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id, bool wait);
 void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file);
 void mas_file_abort(struct mas_ctx *ctx, u32 id, struct mas_file *file);
 int mas_file_unregister(struct mas_ctx *ctx, u32 id);
@@ -450,6 +450,7 @@ struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, 
 void mas_route_prove(struct mas_file *file, struct mxcd_gpu *gpu);
 struct pci_dev *mas_route_only(struct mas_file *file);
 bool mas_route_can_prove_writes(struct mas_file *file);
+void mas_route_forget(void);
 void mas_route_changed(void);
 const char *mas_route_reason(unsigned int reason);
 
@@ -490,11 +491,11 @@ void mas_proof_drop_all(void);
 /* mas_query.c */
 int mas_query(struct mas_ctx *ctx, struct mxcd_mas_query *args);
 int mas_query_gpu(struct mas_ctx *ctx, struct mxcd_mas_query_gpu *args);
-int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args);
+int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args, bool wait);
 void mas_query_registered(struct mas_ctx *ctx, struct mas_file *file,
 			  struct mxcd_mas_register *args);
 s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-		  u16 *reason);
+		  u16 *reason, bool wait);
 
 /* mas_uring.c */
 int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,

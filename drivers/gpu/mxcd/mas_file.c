@@ -263,15 +263,17 @@ static int mas_file_reserve(struct mas_ctx *ctx, u32 *id)
  * @ctx: the context
  * @fd: descriptor of the calling task
  * @id: in: id wanted, 0: any; out: the id
+ * @wait: may wait for disks, for the proof of reads from the storage controllers of
+ *	the file; else the first transfer does
  *
- * Waits for the proof of reads from the storage controllers of the file. The id is
- * not in use before mas_file_commit(), which must follow, or mas_file_abort().
+ * The id is not in use before mas_file_commit(), which must follow, or
+ * mas_file_abort().
  *
  * Context: may sleep.
  * Return: the file, an error of mas_file_get_fd(), -EMFILE (mas_max_files()), or
  * -EEXIST (id taken) or -EINVAL (id out of range).
  */
-struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
+struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id, bool wait)
 {
 	struct mas_file *file;
 	int ret;
@@ -286,7 +288,8 @@ struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id)
 		return ERR_PTR(ret);
 	}
 
-	mas_file_prove_all(ctx, file);
+	if (wait)
+		mas_file_prove_all(ctx, file);
 	return file;
 }
 

@@ -89,8 +89,10 @@ int mas_io_errno(int ret)
  */
 static bool mas_io_full(struct mas_req *req, ssize_t ret)
 {
-	if ((ret != -ENOSPC && ret != -EDQUOT) || req->piece != MAS_PIECE_DIRECT ||
-	    !req->owner.cred || req->flags & MXCD_MAS_REQ_P2P_ONLY)
+	if ((ret != -ENOSPC && ret != -EDQUOT) || req->flags & MXCD_MAS_REQ_P2P_ONLY)
+		return false;
+	if ((req->piece != MAS_PIECE_DIRECT && req->piece != MAS_PIECE_PROOF) ||
+	    !req->owner.cred)
 		return false;
 
 	req->body_end = req->body_start;

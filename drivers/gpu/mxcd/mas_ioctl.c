@@ -52,7 +52,7 @@ static int mas_ioctl_query_gpu(struct mas_ctx *ctx, struct mas_call *call)
 
 static int mas_ioctl_query_file(struct mas_ctx *ctx, struct mas_call *call)
 {
-	return mas_query_file(ctx, &call->query_file);
+	return mas_query_file(ctx, &call->query_file, !(call->how & MAS_IO_NONBLOCK));
 }
 
 static int mas_ioctl_alloc(struct mas_ctx *ctx, struct mas_call *call)
@@ -80,7 +80,8 @@ static int mas_ioctl_register(struct mas_ctx *ctx, struct mas_call *call)
 	if (call->reg.flags || call->reg.__reserved)
 		return -EINVAL;
 
-	call->file = mas_file_register(ctx, call->reg.fd, &call->reg.file);
+	call->file = mas_file_register(ctx, call->reg.fd, &call->reg.file,
+				       !(call->how & MAS_IO_NONBLOCK));
 	if (IS_ERR(call->file))
 		return PTR_ERR(call->file);
 

@@ -166,14 +166,15 @@ static void mas_sync_kiocb(struct mas_req *req, struct kiocb *iocb)
 		iocb->ki_flags |= IOCB_WRITE;
 }
 
-/* Through the page cache; the CPU copies. */
-static ssize_t mas_move_cached(struct mas_req *req)
+/* Through the page cache; the CPU copies. @flags: IOCB_* beside the usual. */
+static ssize_t mas_move_cached(struct mas_req *req, int flags)
 {
 	struct iov_iter iter;
 	struct kiocb iocb;
 	ssize_t ret;
 
 	mas_sync_kiocb(req, &iocb);
+	iocb.ki_flags |= flags;
 	mas_piece_iter(req, req->piece_len, &iter);
 	ret = mas_vfs_iter(req, &iocb, &iter);
 	if (!mas_is_write(req))
@@ -192,7 +193,8 @@ static ssize_t mas_write_again(struct mas_req *req, enum mas_proof proof)
 	}
 	req->piece = MAS_PIECE_CACHED;
 
-	return mas_move_cached(req);
+	/* The disk itself may be what failed: then it has to say so now. */
+	return mas_move_cached(req, proof == MAS_PROOF_FAILED ? IOCB_DSYNC : 0);
 }
 
 static void mas_report_proof(struct mas_req *req, enum mas_proof proof)
@@ -367,6 +369,6 @@ ssize_t mas_piece_issue(struct mas_req *req, unsigned int how)
 	case MAS_PIECE_STAGED:
 		return mas_move_staged(req);
 	default:
-		return mas_move_cached(req);
+		return mas_move_cached(req, 0);
 	}
 }

@@ -127,24 +127,28 @@ static void mas_fill_file(struct mas_file *file, struct mxcd_gpu *gpu,
  * mas_query_file - ioctl(MXCD_MAS_QUERY_FILE)
  * @ctx: the context
  * @args: in and out
+ * @wait: may wait for disks
  *
  * Context: may sleep.
- * Return: 0, -EINVAL, -ENOENT, -ENODEV or an error of mas_file_get_fd().
+ * Return: 0, -EINVAL, -EPERM (flags that mas_restrict() took away), -ENOENT, -ENODEV or
+ * an error of mas_file_get_fd().
  */
-int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args)
+int mas_query_file(struct mas_ctx *ctx, struct mxcd_mas_query_file *args, bool wait)
 {
 	struct mas_file *file;
 	struct mxcd_gpu *gpu;
 
 	if (args->flags & ~MXCD_MAS_REQ_FD || args->__reserved)
 		return -EINVAL;
+	if (args->flags & ~READ_ONCE(ctx->req_flags))
+		return -EPERM;
 
 	/* A file system may take for ever to tell: it does not keep the GPU. */
 	file = mas_query_get_file(ctx, args->file, args->flags & MXCD_MAS_REQ_FD);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 
-	if (args->gpu < MXCD_MAX_GPUS && ctx->gpus & BIT_ULL(args->gpu))
+	if (wait && args->gpu < MXCD_MAX_GPUS && ctx->gpus & BIT_ULL(args->gpu))
 		mas_file_prove(file, args->gpu);
 
 	gpu = mas_gpu_enter(ctx, args->gpu);
@@ -244,7 +248,8 @@ static s64 mas_key_align(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 	return value;
 }
 
-static s64 mas_key_route(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u16 *reason)
+static s64 mas_key_route(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u16 *reason,
+			 bool wait)
 {
 	struct mxcd_mas_query_file file = {
 		.flags	= args->flags & MXCD_MAS_REQ_FD,
@@ -252,7 +257,7 @@ static s64 mas_key_route(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u
 		.gpu	= args->arg,
 	};
 	bool read = args->key == MXCD_MAS_KEY_ROUTE_READ;
-	int ret = mas_query_file(ctx, &file);
+	int ret = mas_query_file(ctx, &file, wait);
 
 	if (ret)
 		return ret;
@@ -295,12 +300,13 @@ static bool mas_key_names(const struct mxcd_mas_req *args)
  * @ctx: the context
  * @args: the request
  * @reason: set for the keys that ask for a route
+ * @wait: may wait for disks
  *
  * Context: may sleep.
  * Return: the number asked for, or a negative errno; -EINVAL: no such key.
  */
 s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
-		  u16 *reason)
+		  u16 *reason, bool wait)
 {
 	if (!mas_key_names(args))
 		return -EINVAL;
@@ -334,7 +340,7 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 		return mas_key_align(ctx, args);
 	case MXCD_MAS_KEY_ROUTE_READ:
 	case MXCD_MAS_KEY_ROUTE_WRITE:
-		return mas_key_route(ctx, args, reason);
+		return mas_key_route(ctx, args, reason, wait);
 	default:
 		return -EINVAL;
 	}

@@ -340,6 +340,7 @@ int mas_ctx_deliver_one(struct mas_req *req, struct mxcd_mas_comp __user *comp)
 	mas_flush(req);
 	if (comp)
 		ret = mas_copy_comp(req, comp);
+	trace_mas_collect(req);
 	mas_io_end_file(req);
 	mas_io_free(req);
 	mas_ctx_release_places(ctx, 1);

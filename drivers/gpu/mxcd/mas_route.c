@@ -129,20 +129,31 @@ static unsigned int worst_reason(struct mas_stack *stack, struct mxcd_gpu *gpu, 
 	return MXCD_MAS_REASON_NONE;
 }
 
+static unsigned int stack_reason(struct mas_stack *stack, struct mxcd_gpu *gpu, bool write,
+				 struct pci_dev **decider)
+{
+	int generation = atomic_read(&mas_route_generation);
+	unsigned int reason = mas_stack_reason(stack);
+
+	if (!reason)
+		reason = worst_reason(stack, gpu, write, decider);
+	/* Somebody else may have looked again, and found other controllers, meanwhile. */
+	if (!reason && generation != atomic_read(&mas_route_generation))
+		reason = MXCD_MAS_REASON_NOT_READY;
+
+	return reason;
+}
+
 /* @decider: set to the controller that decides, with a reference, if one does. */
 static unsigned int file_reason(struct mas_file *file, struct mxcd_gpu *gpu, bool write,
 				struct pci_dev **decider)
 {
-	unsigned int reason = file->reason;
-
 	if (file->pdev) {
 		*decider = pci_dev_get(file->pdev);
 		return proved_reason(file->pdev, gpu, write);
 	}
-	if (file->stack)
-		reason = mas_stack_reason(file->stack);
 
-	return reason || !file->stack ? reason : worst_reason(file->stack, gpu, write, decider);
+	return file->stack ? stack_reason(file->stack, gpu, write, decider) : file->reason;
 }
 
 /* Generation in the upper half, then reason for writes and for reads. */
@@ -168,7 +179,8 @@ static u64 file_routes(struct mas_file *file, struct mxcd_gpu *gpu)
 /* Nothing tells when such a verdict changes. */
 static bool is_passing(u64 packed)
 {
-	return (u16)packed == MXCD_MAS_REASON_NOT_READY;
+	return (u16)packed == MXCD_MAS_REASON_NOT_READY ||
+	       (u16)(packed >> 16) == MXCD_MAS_REASON_NOT_READY;
 }
 
 static bool stack_is_as_it_was(struct mas_file *file, u64 packed, u32 generation)
@@ -304,7 +316,18 @@ struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, 
 }
 
 /**
- * mas_route_changed - forget cached verdicts
+ * mas_route_forget - forget cached verdicts
+ *
+ * Context: any.
+ */
+void mas_route_forget(void)
+{
+	if (!atomic_inc_return(&mas_route_generation))
+		atomic_inc(&mas_route_generation);
+}
+
+/**
+ * mas_route_changed - forget cached verdicts, and tell who reads storage_links
  *
  * To be called when something changed that verdicts depend on: GPUs, storage
  * controllers, what was proved, what the administrator says.
@@ -313,7 +336,6 @@ struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, 
  */
 void mas_route_changed(void)
 {
-	if (!atomic_inc_return(&mas_route_generation))
-		atomic_inc(&mas_route_generation);
+	mas_route_forget();
 	mxcd_links_changed();
 }

@@ -270,6 +270,17 @@ void mas_stack_free(struct mas_stack *stack)
 	kfree(stack);
 }
 
+static bool stack_has_changed(const struct mas_stack *stack)
+{
+	unsigned int i;
+
+	for (i = 0; i < stack->nr_dirs; i++)
+		if (READ_ONCE(stack->dirs[i]->dir.rev) != stack->revs[i])
+			return true;
+
+	return false;
+}
+
 /**
  * mas_stack_reason - why there is no p2p below a device, whatever the controllers
  * @stack: the device
@@ -282,6 +293,9 @@ u16 mas_stack_reason(struct mas_stack *stack)
 	u16 reason;
 
 	mutex_lock(&stack->lock);
+	/* Verdicts that rest on what was there are not to outlive it. */
+	if (stack_has_changed(stack))
+		mas_route_forget();
 	stack_forget(stack);
 	reason = stack_look(stack, stack->disk, 0);
 	mutex_unlock(&stack->lock);
@@ -298,12 +312,10 @@ u16 mas_stack_reason(struct mas_stack *stack)
  */
 bool mas_stack_changed(struct mas_stack *stack)
 {
-	bool changed = false;
-	unsigned int i;
+	bool changed;
 
 	mutex_lock(&stack->lock);
-	for (i = 0; i < stack->nr_dirs && !changed; i++)
-		changed = READ_ONCE(stack->dirs[i]->dir.rev) != stack->revs[i];
+	changed = stack_has_changed(stack);
 	mutex_unlock(&stack->lock);
 
 	return changed;

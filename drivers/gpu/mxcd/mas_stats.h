@@ -98,13 +98,13 @@ void mas_stats_time(struct mas_req *req);
 
 /**
  * mas_stats_start - a request starts
- * @req: the request
+ * @req: the request; it may have started before and have waited for a proof then
  *
  * Context: any.
  */
 static inline void mas_stats_start(struct mas_req *req)
 {
-	if (!mas_is_transfer(req->op))
+	if (!mas_is_transfer(req->op) || req->flow)
 		return;
 
 	req->flow = &req->gpu->stats->flow[mas_is_write(req)];

@@ -34,10 +34,10 @@ static s64 mas_io_alloc(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 	return alloc.handle;
 }
 
-static s64 mas_io_register(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
+static s64 mas_io_register(struct mas_ctx *ctx, const struct mxcd_mas_req *args, bool wait)
 {
 	u32 id = args->file;
-	struct mas_file *file = mas_file_register(ctx, args->arg, &id);
+	struct mas_file *file = mas_file_register(ctx, args->arg, &id, wait);
 
 	if (IS_ERR(file))
 		return PTR_ERR(file);
@@ -46,17 +46,18 @@ static s64 mas_io_register(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 	return id;
 }
 
-static s64 mas_io_control(struct mas_req *req, const struct mxcd_mas_req *args)
+/* @wait: may wait for disks */
+static s64 mas_io_control(struct mas_req *req, const struct mxcd_mas_req *args, bool wait)
 {
 	switch (args->op) {
 	case MXCD_MAS_OP_QUERY:
-		return mas_query_key(req->ctx, args, &req->reason);
+		return mas_query_key(req->ctx, args, &req->reason, wait);
 	case MXCD_MAS_OP_ALLOC:
 		return mas_io_alloc(req->ctx, args);
 	case MXCD_MAS_OP_FREE:
 		return mas_mem_free(req->ctx, args->handle);
 	case MXCD_MAS_OP_REGISTER:
-		return mas_io_register(req->ctx, args);
+		return mas_io_register(req->ctx, args, wait);
 	case MXCD_MAS_OP_UNREGISTER:
 		return mas_file_unregister(req->ctx, args->file);
 	case MXCD_MAS_OP_CANCEL:
@@ -132,7 +133,7 @@ static s64 mas_submit_control(struct mas_submit *submit, struct mas_req *req,
 			      const struct mxcd_mas_req *args)
 {
 	mas_submit_forget(submit);
-	return mas_io_control(req, args);
+	return mas_io_control(req, args, !(submit->how & MAS_IO_NONBLOCK));
 }
 
 static int mas_submit_resolve(struct mas_submit *submit, struct mas_req *req,

@@ -150,7 +150,7 @@ int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,
 	ret = mas_submit_one(&submit, &args);
 	mas_submit_end(&submit, ret);
 	if (ret)
-		return ret;
+		return mas_io_errno(ret);
 
 	/* Here the task work that ends the command cannot run before this returns. */
 	if (nonblock && !polled)

@@ -331,6 +331,8 @@ static int mxcd_publish(struct mxcd_gpu *gpu)
 		return ret;
 
 	set_bit(gpu->index, mxcd_gpus_seen);
+	/* Files may still have verdicts for the one that had this index before. */
+	mas_route_forget();
 	rcu_assign_pointer(mxcd_gpus[gpu->index], gpu);
 	mas_route_changed();
 	mxcd_layout_changed();
