@@ -24,7 +24,8 @@ free_kib()
 
 vram_used()
 {
-	cat /sys/class/mxcd/mxcd/layout/nodes/*/properties | awk '$1 == "vram_used" { n += $2 } END { print n }'
+	cat /sys/class/mxcd/mxcd/layout/nodes/*/properties |
+		awk '$1 == "vram_used" { n += $2 } END { print n }'
 }
 
 requests_in_slab()
