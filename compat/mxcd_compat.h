@@ -194,4 +194,9 @@ static inline void mxcd_compat_class_dev_iter_init(struct class_dev_iter *iter,
 #define features raid_partial_stripes_expensive
 #endif
 
+/* 6.17: system_unbound_wq got a name that says what it is for. */
+#ifndef MXCD_HAVE_SYSTEM_DFL_WQ
+#define system_dfl_wq system_unbound_wq
+#endif
+
 #endif /* _MXCD_COMPAT_H */

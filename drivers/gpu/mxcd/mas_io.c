@@ -254,7 +254,7 @@ static void mas_io_direct_end(struct mas_req *req)
 
 	/* Needs nobody's rights, and the context may have no workqueue. */
 	INIT_WORK(&req->work, mas_io_invalidate);
-	queue_work(system_unbound_wq, &req->work);
+	queue_work(system_dfl_wq, &req->work);
 }
 
 /*
