@@ -66,8 +66,10 @@ route_name()
 }
 
 [ $# -eq 2 ] || [ $# -eq 3 ] || die "usage: mas_copy.sh SOURCE DESTINATION [GPU]"
-[ -c /dev/mxcd_mas ] || die "there is no /dev/mxcd_mas"
-exec 3<>/dev/mxcd_mas 4<"$1" 5>"$2"
+# With a GPU named, its own node will do: a container may have no other.
+node=/dev/mxcd_mas${3-}
+[ -c "$node" ] || die "there is no $node"
+exec 3<>"$node" 4<"$1" 5>"$2"
 
 request $OP_REGISTER 0 0 0 0 0 4
 source=$result

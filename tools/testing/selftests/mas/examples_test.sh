@@ -24,7 +24,8 @@ copies() # BYTES COMMAND...
 	for ((i = 0; i < bytes; i += 1048573)); do
 		cat "$seed"
 	done | head -c "$bytes" >"$work/source"
-	"$@" "$work/source" "$work/copy" 1 >"$work/out" 2>&1 &&
+	# shellcheck disable=SC2086 # one word or none
+	"$@" "$work/source" "$work/copy" $gpu >"$work/out" 2>&1 &&
 		cmp "$work/source" "$work/copy" && return
 	sed 's/^/# /' "$work/out"
 	return 1
@@ -45,6 +46,9 @@ fails() # COMMAND...
 	! "$@" >"$work/out" 2>&1
 }
 
+gpu=
+check "mas_copy.sh without a GPU takes the node of all" copies 4096 dash "$examples/mas_copy.sh"
+gpu=1
 run=(dash "$examples/mas_copy.sh")
 check "mas_copy.sh copies 3 MiB, p2p" goes_p2p "${run[@]}"
 check "mas_copy.sh copies one byte" copies 1 "${run[@]}"
