@@ -16,8 +16,8 @@ SELFTESTS := tools/testing/selftests/mas
 KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
-.PHONY: all modules modules_install clean check check-all check-static demo bench
-.PHONY: fuzz soak version help
+.PHONY: all modules modules_install clean check check-all check-static
+.PHONY: packages demo bench fuzz soak version help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -38,6 +38,9 @@ check-all:			## what check has no time for (PARTS=<some of them>)
 
 check-static:			## only the checks that need no virtual machine
 	$(SELFTESTS)/check-static.sh -k $(KERNEL)
+
+packages:			## Debian packages and the installer, into dist/
+	tools/packaging/packages.sh
 
 demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
 	$(SELFTESTS)/demo.sh $(if $(FILE),'$(FILE)')

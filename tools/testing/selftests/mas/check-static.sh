@@ -116,6 +116,17 @@ check_reasons()
 	done < <(sed -nE 's/^\tMXCD_MAS_REASON_([A-Z0-9_]+)\t+= [0-9]+,/\1/p' "$header")
 }
 
+# The driver has it from one place, the package from its changelog.
+check_version()
+{
+	local driver changelog
+
+	driver=$(run make -s version)
+	changelog=$(sed -n '1s/^mxcd (\(.*\)) .*/\1/p' "$RUN/src/debian/changelog")
+	[ "$driver" = "$changelog" ] ||
+		echo "debian/changelog begins with $changelog, and the driver is $driver"
+}
+
 check_shellcheck()
 {
 	# Everything that a shell is named in the first line of, or in a directive.
@@ -143,6 +154,7 @@ if [ "$KERNEL" = 6.12 ]; then
 	check "kernel-doc -Wall" check_kernel_doc
 	check "shellcheck" check_shellcheck
 	check "reasons are documented" check_reasons
+	check "debian/changelog has the driver's version" check_version
 fi
 check "compiler, test programs" check_programs
 rm -rf "$RUN/src"
