@@ -197,7 +197,6 @@ struct mas_batch {
  * @mem: the handle that was named last, a reference is held, or NULL
  * @head: first I/O operation of a chain of links that is not complete yet
  * @tail: last one
- * @linked: the request before has MXCD_MAS_REQ_LINK
  * @broken: a control operation of this chain has failed
  * @cmd: the command of a ring that this is, or NULL
  */
@@ -215,7 +214,6 @@ struct mas_submit {
 	struct mas_mem *mem;
 	struct mas_req *head;
 	struct mas_req *tail;
-	bool linked;
 	bool broken;
 	struct io_uring_cmd *cmd;
 };
@@ -335,6 +333,64 @@ static inline void *mas_id_find(struct mas_ids *ids, u32 id)
 	return xa_load(&ids->all, id);
 }
 
+/**
+ * mas_mem_get - find a handle
+ * @ctx: the context
+ * @handle: the handle
+ *
+ * Context: any.
+ * Return: the handle, to be given back by mas_mem_put(), or NULL.
+ */
+static inline struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle)
+{
+	struct mas_mem *mem;
+
+	rcu_read_lock();
+	mem = mas_id_find(&ctx->mems, handle);
+	if (mem && !refcount_inc_not_zero(&mem->ref))
+		mem = NULL;
+	rcu_read_unlock();
+
+	return mem;
+}
+
+/**
+ * mas_file_get - find a registered file
+ * @ctx: the context
+ * @id: the file's id
+ *
+ * Context: any.
+ * Return: the file, to be given back by mas_file_put(), or NULL.
+ */
+static inline struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id)
+{
+	struct mas_file *file;
+
+	rcu_read_lock();
+	file = mas_id_find(&ctx->files, id);
+	if (file && !refcount_inc_not_zero(&file->ref))
+		file = NULL;
+	rcu_read_unlock();
+
+	return file;
+}
+
+/**
+ * mas_batch_init - prepare a batch
+ * @batch: on the stack of the submitter
+ * @min_nr: how many it is going to wait for
+ *
+ * To be ended by mas_batch_end().
+ */
+static inline void mas_batch_init(struct mas_batch *batch, unsigned int min_nr)
+{
+	mas_chain_init(&batch->done);
+	batch->nr_done = 0;
+	/* Who still submits then is woken for nothing, which does no harm. */
+	batch->wake_at = min_nr;
+	batch->submitter = current;
+}
+
 extern struct workqueue_struct *mas_wq;
 
 /**
@@ -402,11 +458,8 @@ void mas_set_draining(bool draining);
 /* mas_queue.c */
 ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 		     unsigned int max, bool nonblock);
-void mas_batch_init(struct mas_batch *batch, unsigned int min_nr);
-void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigned int nr,
-		    u64 timeout_ns);
-unsigned int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
-			       struct mxcd_mas_comp __user *comps, unsigned int nr);
+unsigned int mas_batch_end(struct mas_ctx *ctx, struct mas_batch *batch,
+			   struct mxcd_mas_comp __user *comps, unsigned int nr, u64 timeout_ns);
 __poll_t mas_ctx_poll(struct mas_ctx *ctx);
 
 /* mas_mem.c */
@@ -414,7 +467,6 @@ struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args);
 void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 void mas_mem_abort(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 int mas_mem_free(struct mas_ctx *ctx, u32 handle);
-struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle);
 void mas_mem_put_sync(struct mas_mem *mem);
 int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
 void mas_mem_revoke_all(struct mxcd_gpu *gpu);
@@ -422,8 +474,8 @@ void mas_mem_revoke_all(struct mxcd_gpu *gpu);
 /* mas_view.c */
 void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
 		   unsigned int dir, struct bio_vec *one, struct iov_iter *iter);
-bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
-		   u32 seg_align);
+bool mas_view_fits_many(const struct mas_view *view, u64 offset, u64 len, u32 align,
+			u32 seg_align);
 unsigned long mas_view_page(const struct mas_view *view, u64 offset,
 			    unsigned long *contig);
 struct mas_segs *mas_segs_create(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
@@ -436,14 +488,13 @@ struct mas_file *mas_file_register(struct mas_ctx *ctx, int fd, u32 *id, bool wa
 void mas_file_commit(struct mas_ctx *ctx, u32 id, struct mas_file *file);
 void mas_file_abort(struct mas_ctx *ctx, u32 id, struct mas_file *file);
 int mas_file_unregister(struct mas_ctx *ctx, u32 id);
-struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id);
 struct mas_file *mas_file_get_fd(int fd);
 void mas_file_prove(struct mas_file *file, unsigned int index);
 void mas_file_free(struct mas_file *file);
 
 /* mas_route.c */
-struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
-			       bool write);
+extern atomic_t mas_route_generation;
+u64 mas_route_work_out(struct mas_file *file, struct mxcd_gpu *gpu);
 struct mas_route mas_route_eval(struct pci_dev *storage, struct mxcd_gpu *gpu, bool write);
 struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, bool write,
 				   struct pci_dev **decider);
@@ -509,7 +560,6 @@ long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);
 /* mas_io.c */
 int mas_io_init(void);
 void mas_io_exit(void);
-void mas_io_end_file(struct mas_req *req);
 void mas_io_free(struct mas_req *req);
 void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain);
 
@@ -548,6 +598,51 @@ static inline void mas_file_put_sync(struct mas_file *file)
 static inline unsigned int mas_submit_flags(struct file *filp)
 {
 	return filp->f_flags & O_NONBLOCK ? MAS_IO_NONBLOCK | MAS_IO_QUEUE_NOWAIT : 0;
+}
+
+/**
+ * mas_route_get - the verdict for a registered file
+ * @file: the file
+ * @gpu: the GPU, its gate held
+ * @write: from VRAM to the file
+ *
+ * %MXCD_MAS_REASON_NOT_PROVED: mas_route_prove() may change that, and a write that is
+ * read back.
+ *
+ * Context: may sleep, not for a disk.
+ * Return: why I/O that is aligned is not p2p, or %MXCD_MAS_REASON_NONE.
+ */
+static inline u16 mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu, bool write)
+{
+	u32 generation = atomic_read(&mas_route_generation);
+	u64 packed = READ_ONCE(file->routes[gpu->index]);
+
+	/* Of a stack it never is. */
+	if (unlikely(packed >> 32 != generation))
+		packed = mas_route_work_out(file, gpu);
+
+	return write ? packed >> 16 : packed;
+}
+
+/**
+ * mas_view_fits - may a slice be named to a disk as it lies in memory?
+ * @view: the VRAM, the GPU's gate held
+ * @offset: first byte
+ * @len: bytes, at least 1
+ * @align: alignment that the disk asks of addresses, a power of two
+ * @seg_align: unit that the length of each extent but the last must be a
+ *	multiple of, a power of two, at least @align
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+static inline bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
+				 u32 seg_align)
+{
+	if (view->nr_bvecs > 1)
+		return mas_view_fits_many(view, offset, len, align, seg_align);
+
+	return IS_ALIGNED(view->bvecs->bv_offset + offset, align);
 }
 
 #endif /* _MAS_H */

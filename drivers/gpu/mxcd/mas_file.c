@@ -342,24 +342,3 @@ int mas_file_unregister(struct mas_ctx *ctx, u32 id)
 	mas_file_put_sync(file);
 	return 0;
 }
-
-/**
- * mas_file_get - find a registered file
- * @ctx: the context
- * @id: the file's id
- *
- * Context: any.
- * Return: the file, to be given back by mas_file_put(), or NULL.
- */
-struct mas_file *mas_file_get(struct mas_ctx *ctx, u32 id)
-{
-	struct mas_file *file;
-
-	rcu_read_lock();
-	file = mas_id_find(&ctx->files, id);
-	if (file && !refcount_inc_not_zero(&file->ref))
-		file = NULL;
-	rcu_read_unlock();
-
-	return file;
-}

@@ -21,7 +21,6 @@
 #include <linux/cred.h>
 #include <linux/errno.h>
 #include <linux/fs.h>
-#include <linux/fsnotify.h>
 #include <linux/pagemap.h>
 #include <linux/slab.h>
 
@@ -36,33 +35,6 @@
 static struct kmem_cache *mas_req_cache;
 
 static void mas_io_work(struct work_struct *work);
-
-/**
- * mas_io_enter - begin to use the VRAM of a request
- * @req: the request, its gate not held
- *
- * Context: any.
- * Return: false when the GPU is gone; then @req is lost.
- */
-bool mas_io_enter(struct mas_req *req)
-{
-	req->entered = !req->gpu || mxcd_gpu_tryenter(req->gpu);
-	req->lost = !req->entered;
-	return req->entered;
-}
-
-/**
- * mas_io_leave - end what mas_io_enter() began
- * @req: the request
- *
- * Context: any.
- */
-void mas_io_leave(struct mas_req *req)
-{
-	if (req->entered && req->gpu)
-		mxcd_gpu_leave(req->gpu);
-	req->entered = false;
-}
 
 /**
  * mas_io_errno - an errno that can be told to user space
@@ -261,7 +233,7 @@ static void mas_io_direct_end(struct mas_req *req)
  * A file system may use the kiocb after it has queued the I/O, until its call
  * returns, and the I/O may be complete by then: the last of the two goes on.
  */
-static void mas_io_unpin(struct mas_req *req)
+static inline void mas_io_unpin(struct mas_req *req)
 {
 	if (atomic_dec_and_test(&req->pins))
 		mas_io_direct_end(req);
@@ -486,56 +458,14 @@ static void mas_io_work(struct work_struct *work)
 }
 
 /**
- * mas_io_create - make a request
- * @submit: the requests of this call
- * @args: what user space has given
+ * mas_io_alloc - get memory for a request
  *
  * Context: may sleep.
- * Return: the request, or NULL without memory.
+ * Return: the request, not initialised, or NULL without memory.
  */
-struct mas_req *mas_io_create(struct mas_submit *submit, const struct mxcd_mas_req *args)
+struct mas_req *mas_io_alloc(void)
 {
-	struct mas_req *req = submit->spare;
-
-	if (req)
-		submit->spare = req->next;
-	else
-		req = kmem_cache_alloc(mas_req_cache, GFP_KERNEL);
-	if (!req)
-		return NULL;
-
-	req->batch = submit->batch;
-	req->cmd = submit->cmd;
-	req->ctx = submit->ctx;
-	req->user_data = args->user_data;
-	req->flags = args->flags;
-	req->index = submit->nr;
-	req->op = args->op;
-	req->want = args->length;
-	req->owner.cred = NULL;
-	memset_startat(req, 0, next);
-	return req;
-}
-
-/**
- * mas_io_end_file - be done with the file of a request
- * @req: a request that is complete and being collected
- *
- * Tells those who watch the file what had not been told yet.
- *
- * Context: may sleep.
- */
-void mas_io_end_file(struct mas_req *req)
-{
-	if (!req->file)
-		return;
-
-	if (req->notify && mas_is_write(req))
-		fsnotify_modify(req->file->file);
-	else if (req->notify)
-		fsnotify_access(req->file->file);
-	mas_file_put_sync(req->file);
-	req->file = NULL;
+	return kmem_cache_alloc(mas_req_cache, GFP_KERNEL);
 }
 
 /**

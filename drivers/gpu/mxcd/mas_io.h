@@ -6,12 +6,15 @@
 #include <linux/atomic.h>
 #include <linux/bvec.h>
 #include <linux/fs.h>
+#include <linux/fsnotify.h>
+#include <linux/ioprio.h>
 #include <linux/list.h>
 #include <linux/sizes.h>
 #include <linux/workqueue.h>
 #include <uapi/linux/mxcd_mas.h>
 
 #include "mas.h"
+#include "mxcd.h"
 
 struct cgroup_subsys_state;
 struct cred;
@@ -187,6 +190,9 @@ struct mas_req {
 	bool notify;
 };
 
+/* Tags that the block layer may take at once; it submits as many at a time. */
+#define MAS_PLUG_IOS	32U
+
 /* Longest direct piece; keeps each byte count within MAX_RW_COUNT. */
 #define MAS_PIECE_MAX	SZ_1G
 
@@ -200,16 +206,11 @@ struct mas_req {
 #define MAS_STAGE_MAX	SZ_64K
 
 /* mas_plan.c */
-int mas_req_check(const struct mxcd_mas_req *args, unsigned int how);
-int mas_req_resolve(struct mas_submit *submit, struct mas_req *req,
-		    const struct mxcd_mas_req *args);
-void mas_submit_forget(struct mas_submit *submit);
 int mas_req_plan(struct mas_req *req);
 
 /* mas_piece.c */
 bool mas_piece_next(struct mas_req *req);
 ssize_t mas_piece_issue(struct mas_req *req, unsigned int how);
-void mas_direct_kiocb(struct mas_req *req);
 
 /* mas_readback.c */
 ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof);
@@ -221,10 +222,8 @@ void mas_owner_enter(const struct mas_owner *owner, struct mas_owner_work *work)
 void mas_owner_leave(struct mas_owner_work *work);
 
 /* mas_io.c */
-bool mas_io_enter(struct mas_req *req);
-void mas_io_leave(struct mas_req *req);
 int mas_io_errno(int ret);
-struct mas_req *mas_io_create(struct mas_submit *submit, const struct mxcd_mas_req *args);
+struct mas_req *mas_io_alloc(void);
 int mas_io_prepare_work(struct mas_req *req);
 void mas_io_start(struct mas_req *req, unsigned int how);
 void mas_io_finish(struct mas_req *req);
@@ -235,7 +234,7 @@ void mas_io_kick(struct mas_req *req);
 struct workqueue_struct *mas_ctx_wq(struct mas_ctx *ctx);
 
 /* mas_queue.c */
-int mas_ctx_admit(struct mas_ctx *ctx, struct mas_req *req, bool nowait);
+int mas_ctx_wait_place(struct mas_ctx *ctx, bool nowait);
 bool mas_ctx_may_start(struct mas_ctx *ctx, struct mas_req *req);
 void mas_ctx_complete(struct mas_ctx *ctx, struct mas_req *req);
 void mas_cancel(struct mas_req *req);
@@ -262,6 +261,110 @@ static inline bool mas_is_io(u16 op)
 {
 	return mas_is_transfer(op) || op == MXCD_MAS_OP_FSYNC ||
 	       op == MXCD_MAS_OP_FDATASYNC || op == MXCD_MAS_OP_FLUSH;
+}
+
+/**
+ * mas_io_enter - begin to use the VRAM of a request
+ * @req: the request, its gate not held
+ *
+ * Context: any.
+ * Return: false when the GPU is gone; then @req is lost.
+ */
+static inline bool mas_io_enter(struct mas_req *req)
+{
+	req->entered = !req->gpu || mxcd_gpu_tryenter(req->gpu);
+	req->lost = !req->entered;
+	return req->entered;
+}
+
+/**
+ * mas_io_leave - end what mas_io_enter() began
+ * @req: the request
+ *
+ * Context: any.
+ */
+static inline void mas_io_leave(struct mas_req *req)
+{
+	if (req->entered && req->gpu)
+		mxcd_gpu_leave(req->gpu);
+	req->entered = false;
+}
+
+/**
+ * mas_io_end_file - be done with the file of a request
+ * @req: a request that is complete and being collected
+ *
+ * Tells those who watch the file what had not been told yet.
+ *
+ * Context: may sleep.
+ */
+static inline void mas_io_end_file(struct mas_req *req)
+{
+	if (!req->file)
+		return;
+
+	if (req->notify && mas_is_write(req))
+		fsnotify_modify(req->file->file);
+	else if (req->notify)
+		fsnotify_access(req->file->file);
+	mas_file_put_sync(req->file);
+	req->file = NULL;
+}
+
+/**
+ * mas_ctx_take_place - take a place in the queue of a context, if there is one
+ * @ctx: the context
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+static inline bool mas_ctx_take_place(struct mas_ctx *ctx)
+{
+	int nr = atomic_read(&ctx->nr_queued);
+
+	do {
+		if (nr >= READ_ONCE(ctx->max_queue))
+			return false;
+	} while (!atomic_try_cmpxchg(&ctx->nr_queued, &nr, nr + 1));
+
+	return true;
+}
+
+/* No meaning, see mas_p2p_ioprio(). */
+#define MAS_IOPRIO_HINT	0x155
+
+/*
+ * The block layer merges adjacent bios whatever their pages are, and newer
+ * kernels decide by the first page of a request how all of it is mapped for DMA.
+ * It never merges bios of different priority, so p2p bios carry a hint that has no
+ * meaning and that nobody else has a reason to set. The caller's class and level
+ * stay.
+ */
+static inline u16 mas_p2p_ioprio(u16 prio)
+{
+	return IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio), IOPRIO_PRIO_LEVEL(prio),
+				      MAS_IOPRIO_HINT);
+}
+
+/**
+ * mas_direct_kiocb - prepare the kiocb of a request for its piece
+ * @req: a transfer, its piece under way is to go p2p
+ *
+ * Context: any.
+ */
+static inline void mas_direct_kiocb(struct mas_req *req)
+{
+	struct file *filp = req->file->file;
+
+	req->iocb = (struct kiocb) {
+		.ki_filp	= filp,
+		.ki_pos		= req->pos + req->done,
+		.ki_complete	= mas_io_complete,
+		.ki_flags	= filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE,
+		.ki_ioprio	= mas_p2p_ioprio(req->ioprio),
+	};
+	if (mas_is_write(req))
+		req->iocb.ki_flags |= IOCB_WRITE;
 }
 
 #endif /* _MAS_IO_H */

@@ -36,7 +36,6 @@ struct mas_ioctl {
 	void (*end)(struct mas_ctx *ctx, struct mas_call *call, bool told);
 	unsigned int size;	/* of the structure, as this kernel knows it */
 	unsigned int min_size;	/* of its first version */
-	unsigned int out;	/* where in it begins what is given back */
 	u16 op;			/* the operation it is, if that is one */
 };
 
@@ -112,12 +111,10 @@ static int mas_check_transfer(const struct mxcd_mas_transfer *args)
 	return 0;
 }
 
-static int mas_ioctl_transfer(struct mas_ctx *ctx, struct mas_call *call)
+static int mas_transfer(struct mas_ctx *ctx, struct mxcd_mas_transfer *args, unsigned int how)
 {
-	struct mxcd_mas_transfer *args = &call->transfer;
 	struct mxcd_mas_comp __user *comps = u64_to_user_ptr(args->comps);
-	unsigned int how = call->how;
-	struct mas_batch batch;
+	struct mas_batch batch __uninitialized;
 	long nr;
 	int ret;
 
@@ -136,13 +133,13 @@ static int mas_ioctl_transfer(struct mas_ctx *ctx, struct mas_call *call)
 		return nr;
 
 	args->out_submitted = nr;
-	args->out_completed = 0;
-	if (!comps)
-		return 0;
-
-	mas_batch_wait(ctx, &batch, nr, args->timeout_ns);
-	args->out_completed = mas_batch_collect(ctx, &batch, comps, nr);
+	args->out_completed = comps ? mas_batch_end(ctx, &batch, comps, nr, args->timeout_ns) : 0;
 	return 0;
+}
+
+static int mas_ioctl_transfer(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_transfer(ctx, &call->transfer, call->how);
 }
 
 static int mas_ioctl_eventfd(struct mas_ctx *ctx, struct mas_call *call)
@@ -207,7 +204,6 @@ static const struct mas_ioctl mas_ioctls[] = {
 		.fn		= mas_ioctl_transfer,
 		.size		= sizeof(struct mxcd_mas_transfer),
 		.min_size	= offsetofend(struct mxcd_mas_transfer, out_completed),
-		.out		= offsetof(struct mxcd_mas_transfer, out_submitted),
 	},
 	[_IOC_NR(MXCD_MAS_EVENTFD)] = {
 		.fn		= mas_ioctl_eventfd,
@@ -231,34 +227,12 @@ static const struct mas_ioctl *mas_find_ioctl(unsigned int cmd)
 	return &mas_ioctls[array_index_nospec(nr, ARRAY_SIZE(mas_ioctls))];
 }
 
-static int mas_call_get(struct mas_call *call, const struct mas_ioctl *ioctl,
-			const void __user *user, u32 size)
-{
-	/* Who was built for this version, as most are. */
-	if (size == ioctl->size)
-		return mas_get_words(call, user, size);
-
-	return copy_struct_from_user(call, ioctl->size, user, size);
-}
-
-/* A caller of an older version gets what fits into its structure. */
-static int mas_call_put(const struct mas_call *call, const struct mas_ioctl *ioctl,
-			void __user *user, u32 size)
-{
-	unsigned int out = ioctl->out;
-
-	if (size >= ioctl->size)
-		return mas_put_words(user + out, (void *)call + out, ioctl->size - out);
-
-	return copy_to_user(user, call, size) ? -EFAULT : 0;
-}
-
 static int mas_ioctl_run(struct mas_ctx *ctx, const struct mas_ioctl *ioctl,
 			 struct mas_call *call, void __user *user, u32 size)
 {
 	int ret;
 
-	ret = mas_call_get(call, ioctl, user, size);
+	ret = copy_struct_from_user(call, ioctl->size, user, size);
 	if (!ret && ioctl->op && !mas_may_op(ctx, ioctl->op))
 		ret = -EPERM;
 	if (!ret)
@@ -266,26 +240,17 @@ static int mas_ioctl_run(struct mas_ctx *ctx, const struct mas_ioctl *ioctl,
 	if (ret)
 		return ret;
 
-	ret = mas_call_put(call, ioctl, user, size);
+	/* A caller of an older version gets what fits into its structure. */
+	ret = copy_to_user(user, call, min(size, ioctl->size)) ? -EFAULT : 0;
 	if (ioctl->end)
 		ioctl->end(ctx, call, !ret);
 
 	return ret;
 }
 
-/**
- * mas_ioctl - file operation
- * @filp: the file
- * @cmd: number
- * @arg: address of the structure, at least 32 bits of size
- *
- * Context: may sleep.
- * Return: 0 or an errno as documented with each ioctl.
- */
-long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+static long mas_ioctl_any(struct file *filp, unsigned int cmd, void __user *user)
 {
 	const struct mas_ioctl *ioctl = mas_find_ioctl(cmd);
-	void __user *user = (void __user *)arg;
 	struct mas_call call;
 	u32 size;
 
@@ -300,4 +265,41 @@ long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 
 	call.how = mas_submit_flags(filp);
 	return mas_ioctl_run(filp->private_data, ioctl, &call, user, size);
+}
+
+/*
+ * The one that is called for each I/O, from who was built for this version: there is
+ * nothing to look up, and few words to copy.
+ */
+static long mas_ioctl_hot(struct file *filp, struct mxcd_mas_transfer __user *user)
+{
+	struct mxcd_mas_transfer args __uninitialized;
+	int ret;
+
+	if (mas_get_words(&args, user, sizeof(args)) || args.size != sizeof(args))
+		return mas_ioctl_any(filp, MXCD_MAS_TRANSFER, user);
+
+	ret = mas_transfer(filp->private_data, &args, mas_submit_flags(filp));
+	if (ret)
+		return ret;
+
+	/* Both numbers. */
+	return mas_put_word(&user->out_submitted, &args.out_submitted);
+}
+
+/**
+ * mas_ioctl - file operation
+ * @filp: the file
+ * @cmd: number
+ * @arg: address of the structure, at least 32 bits of size
+ *
+ * Context: may sleep.
+ * Return: 0 or an errno as documented with each ioctl.
+ */
+long mas_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	if (cmd == MXCD_MAS_TRANSFER)
+		return mas_ioctl_hot(filp, (void __user *)arg);
+
+	return mas_ioctl_any(filp, cmd, (void __user *)arg);
 }

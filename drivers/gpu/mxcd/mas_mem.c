@@ -252,27 +252,6 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle)
 }
 
 /**
- * mas_mem_get - find a handle
- * @ctx: the context
- * @handle: the handle
- *
- * Context: any.
- * Return: the handle, to be given back by mas_mem_put(), or NULL.
- */
-struct mas_mem *mas_mem_get(struct mas_ctx *ctx, u32 handle)
-{
-	struct mas_mem *mem;
-
-	rcu_read_lock();
-	mem = mas_id_find(&ctx->mems, handle);
-	if (mem && !refcount_inc_not_zero(&mem->ref))
-		mem = NULL;
-	rcu_read_unlock();
-
-	return mem;
-}
-
-/**
  * mas_mem_revoke_all - take the VRAM from all handles of a GPU
  * @gpu: a GPU whose gate is drained and whose mappings are zapped
  *

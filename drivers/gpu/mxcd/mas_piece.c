@@ -7,16 +7,12 @@
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
-#include <linux/ioprio.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 
 #include "mas.h"
 #include "mas_io.h"
-
-/* No meaning, see mas_p2p_ioprio(). */
-#define MAS_IOPRIO_HINT	0x155
 
 static enum mas_piece mas_bounce_piece(struct mas_req *req)
 {
@@ -90,40 +86,6 @@ static void mas_piece_iter(struct mas_req *req, u64 len, struct iov_iter *iter)
 }
 
 /*
- * The block layer merges adjacent bios whatever their pages are, and newer
- * kernels decide by the first page of a request how all of it is mapped for DMA.
- * It never merges bios of different priority, so p2p bios carry a hint that has no
- * meaning and that nobody else has a reason to set. The caller's class and level
- * stay.
- */
-static u16 mas_p2p_ioprio(u16 prio)
-{
-	return IOPRIO_PRIO_VALUE_HINT(IOPRIO_PRIO_CLASS(prio), IOPRIO_PRIO_LEVEL(prio),
-				      MAS_IOPRIO_HINT);
-}
-
-/**
- * mas_direct_kiocb - prepare the kiocb of a request for its piece
- * @req: a transfer, its piece under way is to go p2p
- *
- * Context: any.
- */
-void mas_direct_kiocb(struct mas_req *req)
-{
-	struct file *filp = req->file->file;
-
-	req->iocb = (struct kiocb) {
-		.ki_filp	= filp,
-		.ki_pos		= req->pos + req->done,
-		.ki_complete	= mas_io_complete,
-		.ki_flags	= filp->f_iocb_flags | IOCB_DIRECT | IOCB_ALLOC_CACHE,
-		.ki_ioprio	= mas_p2p_ioprio(req->ioprio),
-	};
-	if (mas_is_write(req))
-		req->iocb.ki_flags |= IOCB_WRITE;
-}
-
-/*
  * Some kernels leave the end of each write to a file that does not wait for it to a
  * work item of the file system, which takes more than all the rest. Who waits
  * anyway does it himself, as in pwrite(2).
@@ -138,7 +100,7 @@ static bool mas_waits_in_vfs(const struct mas_req *req, unsigned int how)
 static ssize_t mas_move_direct(struct mas_req *req, unsigned int how)
 {
 	struct kiocb *iocb = &req->iocb;
-	struct iov_iter iter;
+	struct iov_iter iter __uninitialized;
 	ssize_t ret;
 
 	mas_direct_kiocb(req);
@@ -167,7 +129,7 @@ static void mas_sync_kiocb(struct mas_req *req, struct kiocb *iocb)
 }
 
 /* Through the page cache; the CPU copies. @flags: IOCB_* beside the usual. */
-static ssize_t mas_move_cached(struct mas_req *req, int flags)
+static noinline_for_stack ssize_t mas_move_cached(struct mas_req *req, int flags)
 {
 	struct iov_iter iter;
 	struct kiocb iocb;
@@ -225,7 +187,7 @@ static ssize_t mas_write_refused(struct mas_req *req, ssize_t error)
 }
 
 /* The first part of a write on a way that is not proved. */
-static ssize_t mas_move_proof(struct mas_req *req)
+static noinline_for_stack ssize_t mas_move_proof(struct mas_req *req)
 {
 	enum mas_proof proof;
 	ssize_t ret = mas_readback(req, &proof);
@@ -281,7 +243,7 @@ static ssize_t mas_stage_write(struct mas_req *req, struct kiocb *iocb, struct k
  * Through a buffer of our own. The file system may take for ever (a network, a
  * program in user space): it does not keep the GPU.
  */
-static ssize_t mas_move_staged(struct mas_req *req)
+static noinline_for_stack ssize_t mas_move_staged(struct mas_req *req)
 {
 	struct kvec buf = { .iov_len = req->piece_len };
 	struct kiocb iocb;
@@ -321,7 +283,7 @@ static ssize_t mas_read_block(struct mas_req *req, void *buf, loff_t base)
 }
 
 /* The edge of a read: one block into host memory, the part asked for to VRAM. */
-static ssize_t mas_move_edge(struct mas_req *req)
+static noinline_for_stack ssize_t mas_move_edge(struct mas_req *req)
 {
 	u64 pos = req->pos + req->done;
 	u64 base = round_down(pos, (u64)req->file->read_align);

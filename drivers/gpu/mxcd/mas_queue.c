@@ -2,7 +2,7 @@
 /*
  * The queue of a context.
  *
- * A request is counted in the queue from mas_ctx_admit() until its completion
+ * A request is counted in the queue from mas_submit_admit() until its completion
  * is collected, either by read() from the context's list of completions or in
  * place by the ioctl that submitted it (a batch). Completions arrive in
  * any context, hard interrupts too.
@@ -17,19 +17,6 @@
 #include "mas_stats.h"
 #include "mas_trace.h"
 
-/* Take a place in the queue, if there is one. */
-static bool mas_ctx_take_place(struct mas_ctx *ctx)
-{
-	int nr = atomic_read(&ctx->nr_queued);
-
-	do {
-		if (nr >= READ_ONCE(ctx->max_queue))
-			return false;
-	} while (!atomic_try_cmpxchg(&ctx->nr_queued, &nr, nr + 1));
-
-	return true;
-}
-
 static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
 {
 	if (nr && atomic_fetch_sub(nr, &ctx->nr_queued) >= READ_ONCE(ctx->max_queue))
@@ -37,34 +24,21 @@ static void mas_ctx_release_places(struct mas_ctx *ctx, unsigned int nr)
 }
 
 /**
- * mas_ctx_admit - let a request into the queue
+ * mas_ctx_wait_place - the queue is full: wait for room
  * @ctx: the context
- * @req: the request
- * @nowait: do not wait for room
+ * @nowait: do not
  *
  * Context: may sleep.
- * Return: 0, -EAGAIN, or -ERESTARTSYS when a signal arrived.
+ * Return: 0: there is a place, and it is taken; -EAGAIN, or -ERESTARTSYS when a signal
+ * arrived.
  */
-int mas_ctx_admit(struct mas_ctx *ctx, struct mas_req *req, bool nowait)
+int mas_ctx_wait_place(struct mas_ctx *ctx, bool nowait)
 {
-	int ret;
+	mas_stats_queue_full(ctx);
+	if (nowait)
+		return -EAGAIN;
 
-	if (!mas_ctx_take_place(ctx)) {
-		mas_stats_queue_full(ctx);
-		if (nowait)
-			return -EAGAIN;
-		ret = wait_event_interruptible(ctx->wait, mas_ctx_take_place(ctx));
-		if (ret)
-			return ret;
-	}
-
-	spin_lock_irq(&ctx->lock);
-	ctx->nr_inflight++;
-	req->seq = ++ctx->nr_submitted;
-	hlist_add_head(&req->node, &ctx->inflight);
-	spin_unlock_irq(&ctx->lock);
-
-	return 0;
+	return wait_event_interruptible(ctx->wait, mas_ctx_take_place(ctx));
 }
 
 /* The oldest comes last, see mas_ctx::inflight. */
@@ -126,10 +100,16 @@ static void mas_chain_append(struct mas_chain *chain, struct mas_req *req)
 
 static void mas_batch_add_done(struct mas_batch *batch, struct mas_req *req)
 {
+	struct task_struct *submitter = batch->submitter;
+	unsigned int nr = batch->nr_done + 1;
+	bool wake = nr == batch->wake_at;
+
 	mas_chain_append(&batch->done, req);
-	WRITE_ONCE(batch->nr_done, batch->nr_done + 1);
-	if (batch->nr_done == batch->wake_at)
-		wake_up_process(batch->submitter);
+	/* With the last one the batch is the submitter's, without the lock. */
+	smp_store_release(&batch->nr_done, nr);
+	/* It may exit meanwhile, but a task is freed by RCU, which the lock holds off. */
+	if (wake)
+		wake_up_process(submitter);
 }
 
 static void mas_ctx_add_done(struct mas_ctx *ctx, struct mas_req *req)
@@ -253,7 +233,7 @@ static void mas_flush(const struct mas_req *req)
 		mxcd_gpu_flush(__ffs64(todo));
 }
 
-static int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)
+static inline int mas_copy_comp(struct mas_req *req, struct mxcd_mas_comp __user *comp)
 {
 	if (!user_write_access_begin(comp, sizeof(*comp)))
 		return -EFAULT;
@@ -398,33 +378,9 @@ ssize_t mas_ctx_read(struct mas_ctx *ctx, struct mxcd_mas_comp __user *buf,
 	return nr ? (ssize_t)(nr * sizeof(*buf)) : -EFAULT;
 }
 
-/**
- * mas_batch_init - prepare a batch
- * @batch: on the stack of the submitter
- * @min_nr: how many it is going to wait for
- *
- * To be ended by mas_batch_collect().
- */
-void mas_batch_init(struct mas_batch *batch, unsigned int min_nr)
-{
-	mas_chain_init(&batch->done);
-	batch->nr_done = 0;
-	/* Who still submits then is woken for nothing, which does no harm. */
-	batch->wake_at = min_nr;
-	batch->submitter = current;
-}
-
-/**
- * mas_batch_wait - wait for requests of a batch
- * @ctx: the context
- * @batch: the batch
- * @nr: number of requests that were submitted; no more are waited for
- * @timeout_ns: no longer than this, rounded up to a timer tick; 0: no limit
- *
- * Context: may sleep; returns early when the caller is killed.
- */
-void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigned int nr,
-		    u64 timeout_ns)
+/* Wait for as many of @nr requests as the batch is to wait for. */
+static void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigned int nr,
+			   u64 timeout_ns)
 {
 	unsigned int min_nr = batch->wake_at;
 	long timeout = 0;
@@ -456,33 +412,32 @@ static void mas_batch_detach(struct mas_ctx *ctx, struct mas_batch *batch)
 {
 	struct mas_req *req;
 
-	lockdep_assert_held(&ctx->lock);
-
+	spin_lock_irq(&ctx->lock);
 	hlist_for_each_entry(req, &ctx->inflight, node)
 		if (req->batch == batch)
 			req->batch = NULL;
+	spin_unlock_irq(&ctx->lock);
 }
 
 /**
- * mas_batch_collect - end a batch: hand out its results
+ * mas_batch_end - end a batch: wait for its requests and hand out their results
  * @ctx: the context
  * @batch: the batch; nobody refers to it afterwards
  * @comps: one entry for each request that was submitted, marked -EINPROGRESS
- * @nr: number of them
+ * @nr: number of them; no more are waited for
+ * @timeout_ns: wait no longer than this, rounded up to a timer tick; 0: no limit
  *
  * What has not completed, and what cannot be written, is left to read().
  *
- * Context: may sleep.
+ * Context: may sleep; waits no longer when the caller is killed.
  * Return: number of results in @comps.
  */
-unsigned int mas_batch_collect(struct mas_ctx *ctx, struct mas_batch *batch,
-			       struct mxcd_mas_comp __user *comps, unsigned int nr)
+unsigned int mas_batch_end(struct mas_ctx *ctx, struct mas_batch *batch,
+			   struct mxcd_mas_comp __user *comps, unsigned int nr, u64 timeout_ns)
 {
-	/* Who completes the last one may still be using the batch, under the lock. */
-	spin_lock_irq(&ctx->lock);
-	if (batch->nr_done < nr)
+	mas_batch_wait(ctx, batch, nr, timeout_ns);
+	if (smp_load_acquire(&batch->nr_done) < nr) /* with it, the chain */
 		mas_batch_detach(ctx, batch);
-	spin_unlock_irq(&ctx->lock);
 
 	return mas_deliver(ctx, batch->done.first, comps, true);
 }

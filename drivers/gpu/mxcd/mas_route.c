@@ -14,7 +14,7 @@
 #include "mas.h"
 
 /* Raised whenever a cached verdict may be wrong. Never 0. */
-static atomic_t mas_route_generation = ATOMIC_INIT(1);
+atomic_t mas_route_generation = ATOMIC_INIT(1);
 
 static const char * const mas_reasons[] = {
 	[MXCD_MAS_REASON_NONE]		= "none",
@@ -189,7 +189,7 @@ static bool stack_is_as_it_was(struct mas_file *file, u64 packed, u32 generation
 	       !mas_stack_changed(file->stack);
 }
 
-static noinline u64 mas_route_work_out(struct mas_file *file, struct mxcd_gpu *gpu)
+u64 mas_route_work_out(struct mas_file *file, struct mxcd_gpu *gpu)
 {
 	u64 packed = READ_ONCE(file->routes[gpu->index]);
 
@@ -201,31 +201,6 @@ static noinline u64 mas_route_work_out(struct mas_file *file, struct mxcd_gpu *g
 		WRITE_ONCE(file->routes[gpu->index], packed);
 
 	return packed;
-}
-
-/**
- * mas_route_get - the verdict for a registered file
- * @file: the file
- * @gpu: the GPU, its gate held
- * @write: from VRAM to the file
- *
- * %MXCD_MAS_REASON_NOT_PROVED: mas_route_prove() may change that, and a write that is
- * read back (see mas_proof_write()).
- *
- * Context: may sleep, not for a disk.
- * Return: the verdict for I/O that is aligned.
- */
-struct mas_route mas_route_get(struct mas_file *file, struct mxcd_gpu *gpu,
-			       bool write)
-{
-	u32 generation = atomic_read(&mas_route_generation);
-	u64 packed = READ_ONCE(file->routes[gpu->index]);
-
-	/* Of a stack it never is. */
-	if (unlikely(packed >> 32 != generation))
-		packed = mas_route_work_out(file, gpu);
-
-	return route_by_reason(write ? (u16)(packed >> 16) : (u16)packed);
 }
 
 static int route_prove(struct pci_dev *storage, struct mxcd_gpu *gpu)

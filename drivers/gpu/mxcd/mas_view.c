@@ -59,8 +59,7 @@ struct mas_segs {
 	struct work_struct free_work;
 };
 
-/* The extent that @offset is in. */
-static unsigned int mas_view_find(const struct mas_view *view, u64 offset)
+static noinline unsigned int mas_view_search(const struct mas_view *view, u64 offset)
 {
 	unsigned int lo = 0, hi = view->nr_bvecs - 1, mid;
 
@@ -73,6 +72,12 @@ static unsigned int mas_view_find(const struct mas_view *view, u64 offset)
 	}
 
 	return lo;
+}
+
+/* The extent that @offset is in. */
+static inline unsigned int mas_view_find(const struct mas_view *view, u64 offset)
+{
+	return view->nr_bvecs == 1 ? 0 : mas_view_search(view, offset);
 }
 
 /**
@@ -114,19 +119,18 @@ void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
 }
 
 /**
- * mas_view_fits - may a slice be named to a disk as it lies in memory?
+ * mas_view_fits_many - mas_view_fits() for several extents
  * @view: the VRAM, the GPU's gate held
  * @offset: first byte
  * @len: bytes, at least 1
  * @align: alignment that the disk asks of addresses, a power of two
- * @seg_align: unit that the length of each extent but the last must be a
- *	multiple of, a power of two, at least @align
+ * @seg_align: see mas_view_fits()
  *
  * Context: any.
  * Return: true if so.
  */
-bool mas_view_fits(const struct mas_view *view, u64 offset, u64 len, u32 align,
-		   u32 seg_align)
+bool mas_view_fits_many(const struct mas_view *view, u64 offset, u64 len, u32 align,
+			u32 seg_align)
 {
 	unsigned int first = mas_view_find(view, offset);
 	u64 addr = view->bvecs[first].bv_offset + offset - view->starts[first];
