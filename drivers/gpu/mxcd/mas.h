@@ -280,6 +280,7 @@ struct mas_mem {
  * @write_align: unit of a direct write that shares no page with the page cache
  * @mem_align: what the disk asks of memory addresses
  * @seg_align: what the block layer asks of each but the last memory extent
+ * @max_command: bytes that the disk moves by one command, at most
  * @routes: cached verdict for each GPU, see mas_route_get()
  * @free_work: frees it when the last reference goes where one may not sleep
  * @rcu: look-ups may still read @ref
@@ -295,6 +296,7 @@ struct mas_file {
 	u32 write_align;
 	u32 mem_align;
 	u32 seg_align;
+	u64 max_command;
 	u64 routes[MXCD_MAX_GPUS];
 	struct work_struct free_work;
 	struct rcu_head rcu;

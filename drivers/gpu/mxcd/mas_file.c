@@ -155,6 +155,7 @@ static void mas_file_inspect(struct mas_file *file)
 		return;
 
 	file->seg_align = max(bdev_logical_block_size(bdev), file->mem_align);
+	file->max_command = (u64)queue_max_sectors(bdev_get_queue(bdev)) << SECTOR_SHIFT;
 	file->reason = MXCD_MAS_REASON_NONE;
 	bdev_storage(file, bdev);
 }

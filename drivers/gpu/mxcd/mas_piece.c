@@ -5,6 +5,7 @@
  * All are calls of the VFS on the registered file; where VRAM may be named to it,
  * that is done by the handle's own extents.
  */
+#include <linux/blkdev.h>
 #include <linux/bvec.h>
 #include <linux/fs.h>
 #include <linux/sizes.h>
@@ -96,6 +97,22 @@ static bool mas_waits_in_vfs(const struct mas_req *req, unsigned int how)
 	       S_ISREG(file_inode(req->file->file)->i_mode);
 }
 
+/* The block layer is told how many commands come, and gives them to the disk together. */
+static noinline_for_stack ssize_t mas_vfs_plugged(struct mas_req *req, struct kiocb *iocb,
+						  struct iov_iter *iter)
+{
+	struct blk_plug plug;
+	ssize_t ret;
+
+	blk_start_plug(&plug);
+	plug.nr_ios = min_t(u64, DIV_ROUND_UP_ULL(req->piece_len, req->file->max_command),
+			    MAS_PLUG_IOS);
+	ret = mas_vfs_iter(req, iocb, iter);
+	blk_finish_plug(&plug);
+
+	return ret;
+}
+
 /* p2p: the disk moves the data. May return -EIOCBQUEUED. */
 static ssize_t mas_move_direct(struct mas_req *req, unsigned int how)
 {
@@ -112,7 +129,10 @@ static ssize_t mas_move_direct(struct mas_req *req, unsigned int how)
 		iocb->ki_flags |= IOCB_HIPRI;
 
 	mas_piece_iter(req, req->piece_len, &iter);
-	ret = mas_vfs_iter(req, iocb, &iter);
+	if (req->piece_len > req->file->max_command)
+		ret = mas_vfs_plugged(req, iocb, &iter);
+	else
+		ret = mas_vfs_iter(req, iocb, &iter);
 	wmb(); /* the CPU may have filled holes; drain the write-combining buffers */
 
 	return ret;
