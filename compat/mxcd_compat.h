@@ -16,6 +16,7 @@
 #include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/ioprio.h>
+#include <linux/maple_tree.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
 
@@ -61,6 +62,35 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set,
 /* 6.8: eventfd_signal() always adds 1. */
 #ifndef MXCD_HAVE_EVENTFD_SIGNAL
 #define eventfd_signal(ctx)	((eventfd_signal)(ctx, 1))
+#endif
+
+/*
+ * mtree_alloc_range() of 6.1 fails, and then breaks the tree. When it was mended is
+ * nothing that a compiler can see; mtree_dup() is of 6.8. The lock is not to be let
+ * go between the search and the store, so there is no waiting for memory.
+ */
+#ifndef MXCD_HAVE_MTREE_DUP
+static inline int
+mxcd_compat_mtree_alloc_range(struct maple_tree *mt, unsigned long *startp, void *entry,
+			      unsigned long size, unsigned long min, unsigned long max,
+			      gfp_t gfp)
+{
+	MA_STATE(mas, mt, 0, 0);
+	int ret;
+
+	mtree_lock(mt);
+	ret = mas_empty_area(&mas, min, max, size);
+	if (!ret) {
+		*startp = mas.index;
+		mas_set_range(&mas, *startp, *startp + size - 1);
+		ret = mas_store_gfp(&mas, entry, (gfp & ~__GFP_DIRECT_RECLAIM) | __GFP_NOWARN);
+	}
+	mtree_unlock(mt);
+
+	return ret;
+}
+
+#define mtree_alloc_range mxcd_compat_mtree_alloc_range
 #endif
 
 /*

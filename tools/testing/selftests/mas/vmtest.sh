@@ -84,7 +84,7 @@ prepare_devices()
 	truncate -s 1G "$RUN"/{raw512,raw4k,ext4,xfs}.img
 	truncate -s 64M "$RUN"/{path1,path2}.img
 	in_tree "$RUN" mkfs.ext4 -q -F ext4.img
-	in_tree "$RUN" mkfs.xfs -q -s size=4096 xfs.img
+	in_tree "$RUN" mkfs.xfs -q -f -s size=4096 xfs.img
 	truncate -s 8G "$RUN/raw512.img"
 	VM_ARGS=()
 	VM_NR_PORTS=0
