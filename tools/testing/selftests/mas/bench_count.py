@@ -189,8 +189,12 @@ def main():
     judge_flushes(cases)
     for case in cases:
         if '.tensors.' in case.name:
-            judge(f'{case.name}: disk bytes read per byte asked for',
-                  case.figures()['disk_read'], 1.01)
+            what = f'{case.name}: disk bytes read per byte asked for'
+            if case.way == 'mas':
+                judge(what, case.figures()['disk_read'], 1.01)
+            else:
+                # Through the page cache: whole pages.
+                print(f'ratio: {what:64} {case.figures()["disk_read"]:7.3f} (no aim)')
             print(f'# {case.name}: {case.figures()["ram_dma"]:.4f} bytes by host RAM per '
                   f'byte, {case.figures()["bar_writes"]:.1f} CPU writes to VRAM per tensor')
 
