@@ -115,6 +115,27 @@ static inline ssize_t mxcd_compat_iocb_iter_write(struct file *file, struct kioc
 #define vfs_iocb_iter_write mxcd_compat_iocb_iter_write
 #endif
 
+/* 6.9: who opens a block device gets a file. What looks like one here is the device. */
+#ifndef MXCD_HAVE_BDEV_FILE
+#include <linux/blkdev.h>
+#include <linux/file.h>
+
+#define BLK_OPEN_READ	FMODE_READ
+
+static inline struct file *bdev_file_open_by_dev(dev_t dev, fmode_t mode, void *holder,
+						 const void *hops)
+{
+	return (struct file *)blkdev_get_by_dev(dev, mode, holder);
+}
+
+static inline struct block_device *file_bdev(struct file *file)
+{
+	return (struct block_device *)file;
+}
+
+#define __fput_sync(file)	blkdev_put(file_bdev(file), FMODE_READ)
+#endif
+
 /*
  * 6.16 and 6.17 tell P2P pages by a flag of the request, which only pages of user
  * space get: those of a bio_vec of ours would be mapped as host memory. The flag is

@@ -16,11 +16,13 @@
  */
 #include <linux/blk-integrity.h>
 #include <linux/blkdev.h>
+#include <linux/file.h>
 #include <linux/kernfs.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 
 #include "mas.h"
 
@@ -142,9 +144,22 @@ static u16 look_at_path(struct mas_stack *stack, struct device *dev, int depth)
 	return MXCD_MAS_REASON_NONE;
 }
 
+/*
+ * Open for as long as it is looked at, or what it hangs off may go meanwhile. It is
+ * closed at once: whoever wants to take it apart must not find it busy later.
+ */
 static u16 look_at_member(struct mas_stack *stack, struct device *dev, int depth)
 {
-	return stack_look(stack, dev_to_bdev(dev)->bd_disk, depth + 1);
+	struct file *member = bdev_file_open_by_dev(dev->devt, BLK_OPEN_READ, NULL, NULL);
+	u16 reason;
+
+	if (IS_ERR(member))
+		return MXCD_MAS_REASON_NOT_READY;
+
+	reason = stack_look(stack, file_bdev(member)->bd_disk, depth + 1);
+	__fput_sync(member);
+
+	return reason;
 }
 
 static u16 stack_look_members(struct mas_stack *stack, struct gendisk *disk, int depth)
@@ -282,6 +297,41 @@ static bool stack_has_changed(const struct mas_stack *stack)
 }
 
 /**
+ * struct mas_stack_look - looks at a stack
+ * @work: does it
+ * @stack: the stack, its lock is held
+ * @reason: what was found
+ */
+struct mas_stack_look {
+	struct work_struct work;
+	struct mas_stack *stack;
+	u16 reason;
+};
+
+static void stack_look_work(struct work_struct *work)
+{
+	struct mas_stack_look *look = container_of(work, struct mas_stack_look, work);
+
+	look->reason = stack_look(look->stack, look->stack->disk, 0);
+}
+
+/*
+ * The members are opened for it. Whether the caller's cgroup lets him open them does
+ * not matter, so a work item looks.
+ */
+static u16 stack_look_for_all(struct mas_stack *stack)
+{
+	struct mas_stack_look look = { .stack = stack };
+
+	INIT_WORK_ONSTACK(&look.work, stack_look_work);
+	queue_work(system_dfl_wq, &look.work);
+	flush_work(&look.work);
+	destroy_work_on_stack(&look.work);
+
+	return look.reason;
+}
+
+/**
  * mas_stack_reason - why there is no p2p below a device, whatever the controllers
  * @stack: the device
  *
@@ -297,7 +347,7 @@ u16 mas_stack_reason(struct mas_stack *stack)
 	if (stack_has_changed(stack))
 		mas_route_forget();
 	stack_forget(stack);
-	reason = stack_look(stack, stack->disk, 0);
+	reason = stack_look_for_all(stack);
 	mutex_unlock(&stack->lock);
 
 	return reason;
