@@ -213,7 +213,7 @@ bool mas_piece_next(struct mas_req *req);
 ssize_t mas_piece_issue(struct mas_req *req, unsigned int how);
 
 /* mas_readback.c */
-ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof);
+ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof, bool *telling);
 
 /* mas_owner.c */
 void mas_owner_hold(struct mas_owner *owner);

@@ -210,12 +210,14 @@ static ssize_t mas_write_refused(struct mas_req *req, ssize_t error)
 static noinline_for_stack ssize_t mas_move_proof(struct mas_req *req)
 {
 	enum mas_proof proof;
-	ssize_t ret = mas_readback(req, &proof);
+	bool telling;
+	ssize_t ret = mas_readback(req, &proof, &telling);
 
 	if (ret < 0)
 		return mas_write_refused(req, ret);
 
-	mas_report_proof(req, proof);
+	if (telling)
+		mas_report_proof(req, proof);
 	if (ret > 0 && req->iocb.ki_flags & IOCB_DIRECT && proof != MAS_PROOF_PASSED)
 		return mas_write_again(req, proof);
 

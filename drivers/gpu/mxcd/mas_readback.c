@@ -3,11 +3,13 @@
  * The proof of writes: a part of a transfer is written p2p and read back into host
  * memory. See mas_proof.c for what comes of it.
  */
+#include <linux/bitops.h>
 #include <linux/bvec.h>
 #include <linux/cred.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/init_task.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 
@@ -18,12 +20,16 @@
 /* How often: somebody else may write to the same part of the file. */
 #define MAS_READBACK_TRIES	3
 
+/* How often the same bytes are written, half of them p2p, to find who is to blame. */
+#define MAS_READBACK_TRIALS	32
+
 /**
  * struct mas_readback - a part that is written and read back
  * @req: the transfer, its piece under way is the part
  * @len: bytes
  * @sent: what VRAM held before it was written
  * @got: what was read, or what VRAM holds
+ * @vram: pages that nobody has mapped, in a trial
  * @filp: the file, open for reading
  * @cred: the kernel's
  */
@@ -32,6 +38,7 @@ struct mas_readback {
 	size_t len;
 	void *sent;
 	void *got;
+	struct page *vram;
 	struct file *filp;
 	const struct cred *cred;
 };
@@ -58,22 +65,47 @@ static bool readback_copy(struct mas_readback *rb, void *to)
 	return copy_from_iter(to, rb->len, &iter) == rb->len;
 }
 
+/* What the controller is to fetch from VRAM. */
+static void readback_iter(struct mas_readback *rb, struct iov_iter *iter)
+{
+	struct mas_req *req = rb->req;
+
+	if (mas_fault_write()) {
+		memset(rb->got, 0, rb->len);
+		bvec_set_virt(&req->bvec, rb->got, rb->len);
+		iov_iter_bvec(iter, ITER_SOURCE, &req->bvec, 1, rb->len);
+	} else if (rb->vram) {
+		bvec_set_page(&req->bvec, rb->vram, rb->len, 0);
+		iov_iter_bvec(iter, ITER_SOURCE, &req->bvec, 1, rb->len);
+	} else {
+		mas_view_iter(req->view, req->mem_offset + req->done, rb->len, ITER_SOURCE,
+			      &req->bvec, iter);
+	}
+}
+
 static ssize_t readback_write(struct mas_readback *rb)
 {
 	struct mas_req *req = rb->req;
-	struct bio_vec bvec;
 	struct iov_iter iter;
 
 	mas_direct_kiocb(req);
 	req->iocb.ki_complete = NULL;
-	if (mas_fault_write()) {
-		memset(rb->got, 0, rb->len);
-		bvec_set_virt(&bvec, rb->got, rb->len);
-		iov_iter_bvec(&iter, ITER_SOURCE, &bvec, 1, rb->len);
-	} else {
-		mas_view_iter(req->view, req->mem_offset + req->done, rb->len, ITER_SOURCE,
-			      &req->bvec, &iter);
-	}
+	readback_iter(rb, &iter);
+
+	return vfs_iocb_iter_write(req->file->file, &req->iocb, &iter);
+}
+
+/* The same bytes, as any program would write them with O_DIRECT. */
+static ssize_t readback_write_host(struct mas_readback *rb)
+{
+	struct mas_req *req = rb->req;
+	struct iov_iter iter;
+
+	mas_direct_kiocb(req);
+	req->iocb.ki_complete = NULL;
+	req->iocb.ki_ioprio = req->ioprio;
+	bvec_set_virt(&req->bvec, rb->sent, rb->len);
+	iov_iter_bvec(&iter, ITER_SOURCE, &req->bvec, 1, rb->len);
 
 	return vfs_iocb_iter_write(req->file->file, &req->iocb, &iter);
 }
@@ -124,6 +156,69 @@ static ssize_t readback_round(struct mas_readback *rb, enum mas_proof *proof)
 	return ret;
 }
 
+/* Half of the bits, nobody knows which. */
+static u32 readback_order(void)
+{
+	u32 order;
+
+	do {
+		order = get_random_u32();
+	} while (hweight32(order) != MAS_READBACK_TRIALS / 2);
+
+	return order;
+}
+
+/* Does a write end as it does where p2p writes are lost and others are not? */
+static bool readback_trial(struct mas_readback *rb, bool p2p)
+{
+	ssize_t ret = p2p ? readback_write(rb) : readback_write_host(rb);
+
+	if (ret != rb->len || !(rb->req->iocb.ki_flags & IOCB_DIRECT) || !readback_read(rb))
+		return false;
+
+	return !memcmp(rb->sent, rb->got, rb->len) != p2p;
+}
+
+static bool readback_trials(struct mas_readback *rb)
+{
+	u32 order = readback_order();
+	int i;
+
+	memcpy(page_address(rb->vram), rb->sent, rb->len);
+	mxcd_vram_flush(rb->req->gpu);
+	for (i = 0; i < MAS_READBACK_TRIALS; i++)
+		if (!readback_trial(rb, order & BIT(i)))
+			return false;
+
+	return !mxcd_gpu_gone(rb->req->gpu, rb->req->faults);
+}
+
+/*
+ * What was read back is not what was written: was it lost on the way, or is somebody
+ * writing to the file or to VRAM all the time? One user must not turn p2p off for all
+ * others by that. The first unit is written again and again, p2p from VRAM that
+ * nobody else can reach, and from host memory; only the way knows which is which.
+ */
+static bool readback_blames_way(struct mas_readback *rb)
+{
+	struct mas_req *req = rb->req;
+	struct kiocb ended = req->iocb;
+	size_t len = rb->len;
+	bool blame = false;
+
+	rb->len = min_t(size_t, len, req->file->write_align);
+	rb->vram = mxcd_vram_take_scratch(req->gpu, rb->len);
+	if (rb->vram) {
+		blame = readback_trials(rb);
+		mxcd_vram_put_scratch(req->gpu, rb->vram, rb->len);
+		rb->vram = NULL;
+	}
+	rb->len = len;
+	req->iocb = ended;
+
+	return blame;
+}
+
 static ssize_t readback_rounds(struct mas_readback *rb, enum mas_proof *proof)
 {
 	ssize_t ret;
@@ -138,30 +233,46 @@ static ssize_t readback_rounds(struct mas_readback *rb, enum mas_proof *proof)
 		if (*proof != MAS_PROOF_FAILED)
 			break;
 	}
+	if (*proof == MAS_PROOF_FAILED && !readback_blames_way(rb))
+		*proof = MAS_PROOF_NONE;
 	fput(rb->filp);
 
 	return ret;
+}
+
+/* It is what a controller gets that gets nothing: all bits clear, or all set. */
+static bool readback_is_void(const struct mas_readback *rb)
+{
+	const u8 *sent = rb->sent;
+
+	return (sent[0] == 0 || sent[0] == 0xff) && !memcmp(sent, sent + 1, rb->len - 1);
 }
 
 /**
  * mas_readback - write a piece p2p and read it back
  * @req: a write, its piece under way is at most MAS_READBACK_MAX
  * @proof: what was found out; %MAS_PROOF_NONE: nothing
+ * @telling: it says something of other writes as well
  *
  * Context: may sleep until the disk has done both.
  * Return: bytes written or a negative errno.
  */
-ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof)
+ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof, bool *telling)
 {
 	struct mas_readback rb = { .req = req, .len = req->piece_len };
 	ssize_t ret = -ENOMEM;
 
 	*proof = MAS_PROOF_NONE;
+	*telling = false;
 	rb.sent = kmalloc(rb.len, GFP_KERNEL);
 	rb.got = kmalloc(rb.len, GFP_KERNEL);
 	rb.cred = prepare_kernel_cred(&init_task);
 	if (rb.sent && rb.got && rb.cred)
 		ret = readback_rounds(&rb, proof);
+	if (*proof == MAS_PROOF_PASSED)
+		*telling = !readback_is_void(&rb);
+	else
+		*telling = *proof == MAS_PROOF_FAILED;
 	if (rb.cred)
 		put_cred(rb.cred);
 	kfree(rb.got);

@@ -199,6 +199,110 @@ TEST_F(verdict, lost_write_with_odd_ends_is_right)
 	EXPECT_EQ(MXCD_MAS_ROUTE_BOUNCE | MXCD_MAS_ROUTE_P2P, comp.route);
 }
 
+/* Write from the start of VRAM, and say what is known of writes now. */
+static struct mxcd_mas_comp write_vram(struct __test_metadata *_metadata, struct target *t)
+{
+	struct mxcd_mas_req req = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base, CHUNK,
+					 t->mem.handle, 0);
+	struct mxcd_mas_comp comp = mas_by_ioctl(t->mas, &req);
+
+	EXPECT_EQ(CHUNK, comp.result);
+	return comp;
+}
+
+/* A controller that reads nothing may well read zeros, or ones. */
+TEST_F(verdict, what_nothing_looks_like_proves_no_writes)
+{
+	static const unsigned char nothing[] = { 0, 0xff };
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(nothing); i++) {
+		/* With this fault it reads zeros. */
+		ASSERT_EQ(0, mas_set_fault(nothing[i] ? 0 : FAULT_WRITE));
+		memset(t->vram, nothing[i], CHUNK);
+		comp = write_vram(_metadata, t);
+		expect_went(_metadata, &comp, MXCD_MAS_REASON_NONE);
+		expect_link(_metadata, t, &self->q, "proof_write", "none");
+		ASSERT_TRUE(mas_pread(t->fd, t->buf, CHUNK, t->base));
+		EXPECT_EQ(-1, mas_not_all(t->buf, CHUNK, nothing[i]));
+	}
+	ASSERT_EQ(0, mas_set_fault(FAULT_WRITE));
+	t->vram[CHUNK - 1] = 1;
+	comp = write_vram(_metadata, t);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_PROOF_FAILED);
+	expect_link(_metadata, t, &self->q, "proof_write", "failed");
+}
+
+struct spoiler {
+	pthread_t thread;
+	struct target *t;
+	int fd;
+	void *buf;
+	atomic_bool stop;
+};
+
+static void *rewrite_file(void *arg)
+{
+	struct spoiler *s = arg;
+
+	while (!s->stop)
+		if (pwrite(s->fd, s->buf, MAS_PAGE, s->t->base) != MAS_PAGE)
+			break;
+	return NULL;
+}
+
+static void *rewrite_vram(void *arg)
+{
+	struct spoiler *s = arg;
+
+	while (!s->stop)
+		__atomic_fetch_xor(s->t->vram, 0xff, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Who spoils his own file or VRAM does not spoil p2p for all others. */
+static void spoil(struct __test_metadata *_metadata, struct _test_data_verdict *self,
+		  void *(*fn)(void *))
+{
+	struct target *t = &self->t;
+	struct spoiler s = { .t = t };
+	char state[16];
+	int i;
+
+	s.fd = mas_reopen(t->fd, O_RDWR | O_DIRECT);
+	ASSERT_LE(0, s.fd);
+	ASSERT_EQ(0, posix_memalign(&s.buf, MAS_PAGE, MAS_PAGE));
+	memset(s.buf, 0x5a, MAS_PAGE);
+	mas_fill(t->vram, CHUNK, 31);
+	ASSERT_EQ(0, pthread_create(&s.thread, NULL, fn, &s));
+	for (i = 0; i < 40; i++) {
+		ASSERT_EQ(0, mas_set_fault(0));
+		write_vram(_metadata, t);
+		ASSERT_EQ(0, mas_link(t->gpu, self->q.out_storage_domain, self->q.out_storage_bdf,
+				      "proof_write", state, sizeof(state)));
+		ASSERT_STRNE("failed", state)
+			TH_LOG("in round %d", i);
+	}
+	s.stop = true;
+	pthread_join(s.thread, NULL);
+	free(s.buf);
+	close(s.fd);
+	/* Of direct writes beside his cached ones it may tell, once. */
+	fsync(t->fd);
+}
+
+TEST_F(verdict, one_who_rewrites_a_file_fails_no_proof)
+{
+	spoil(_metadata, self, rewrite_file);
+}
+
+TEST_F(verdict, one_who_rewrites_vram_fails_no_proof)
+{
+	spoil(_metadata, self, rewrite_vram);
+}
+
 /* Empty, new, and open for writing alone: there is nothing to try reads on. */
 TEST_F(verdict, write_only_file_is_covered)
 {
