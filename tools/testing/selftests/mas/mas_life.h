@@ -72,13 +72,17 @@ static inline int life_context(struct life *l, __u32 *file, struct mxcd_mas_allo
 	return fd;
 }
 
+/* The disk that a file is on, or is. */
 static inline void life_patience(int disk)
 {
 	struct stat st;
+	dev_t dev;
 
-	if (!fstat(disk, &st) && S_ISBLK(st.st_mode))
-		mas_shell("echo %s >/sys/dev/block/%u:%u/queue/io_timeout",
-			  LIFE_IO_TIMEOUT, major(st.st_rdev), minor(st.st_rdev));
+	if (fstat(disk, &st))
+		return;
+	dev = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
+	mas_shell("echo %s >/sys/dev/block/%u:%u/queue/io_timeout", LIFE_IO_TIMEOUT,
+		  major(dev), minor(dev));
 }
 
 /* @gpu is the index of the GPU, or negative: the one with the least VRAM. */
@@ -96,6 +100,7 @@ static inline void life_setup(struct __test_metadata *_metadata, struct life *l,
 	ASSERT_NE(NULL, l->model);
 	mas_fill(l->model, len, mas_seed());
 	ASSERT_TRUE(mas_pwrite(disk, l->model, len, base));
+	ASSERT_EQ(0, fsync(disk));
 	l->watch = mas_open(0);
 	ASSERT_LE(0, l->watch);
 	l->gpu = gpu < 0 ? life_small_gpu(l->watch) : gpu;
