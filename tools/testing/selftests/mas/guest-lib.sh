@@ -65,6 +65,29 @@ mas_ready()
 	done
 }
 
+# The disk that is namespace NSID of the controller SERIAL; it may still be on
+# its way. (The numbers in a disk's name tell neither: probing and scanning are
+# asynchronous.)
+mas_nvme_disk() # SERIAL NSID
+{
+	local ctrl serial disk nsid i
+
+	for ctrl in /sys/class/nvme/*; do
+		read -r serial <"$ctrl/serial"
+		[ "$serial" = "$1" ] || continue
+		for ((i = 0; i < 100; i++)); do
+			for disk in "$ctrl"/nvme*n*; do
+				read -r nsid <"$disk/nsid" || continue
+				if [ "$nsid" = "$2" ] && [ -b "/dev/${disk##*/}" ]; then
+					echo "/dev/${disk##*/}"
+					return
+				fi
+			done 2>/dev/null
+			sleep 0.1
+		done
+	done
+}
+
 # Have the host give QEMU a command of its monitor. Prints what QEMU says to it,
 # and fails if that is anything.
 mas_ask() # COMMAND

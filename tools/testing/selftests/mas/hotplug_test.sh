@@ -1,0 +1,209 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# GPU and disk are unplugged, reset and hit by PCI errors while processes read and
+# write. ROUNDS may be given in the environment. Needs "vmtest.sh --ports".
+
+here=$(dirname "$0")
+# shellcheck source=guest-lib.sh
+. "$here/guest-lib.sh"
+# shellcheck source=tap-lib.sh
+. "$here/tap-lib.sh"
+
+ROUNDS=${ROUNDS:-20}
+vrams=0
+
+if [ -z "${MAS_HOT-}" ]; then
+	echo "1..0 # SKIP needs vmtest.sh --ports"
+	exit 4
+fi
+
+# The first stand-in; its VRAM is BAR 2.
+gpu=${MAS_GPUS%% *}
+log=$(mktemp -d)
+trap 'rm -rf "$log"' EXIT
+
+wait_for() # SECONDS COMMAND...
+{
+	local i
+
+	for ((i = 0; i < $1 * 10; i++)); do
+		"${@:2}" && return
+		sleep 0.1
+	done
+	note "in vain: ${*:2}"
+	return 1
+}
+
+there()
+{
+	[ -e "/sys/bus/pci/devices/$gpu" ]
+}
+
+not_there()
+{
+	! there
+}
+
+# Processes that are content when the GPU goes and comes back.
+start_load()
+{
+	"$here/soak" -l -w 4 -t 600 -p "$log/progress" >"$log/load" 2>&1 &
+	load=$!
+	wait_for 20 [ -s "$log/progress" ]
+}
+
+stop_load()
+{
+	local alive
+
+	alive=$(ps --ppid $load -o stat= | awk '!/Z/ { n++ } END { print n + 0 }')
+	pkill -P $load
+	kill $load
+	wait $load 2>/dev/null
+	note "$(($(moved) >> 20)) MiB moved"
+	grep worker "$log/load" && return 1
+	is "processes" 4 "$alive"
+}
+
+moved()
+{
+	local bytes
+
+	bytes=$(cat "$log/progress" 2>/dev/null)
+	echo "${bytes:-0}"
+}
+
+more_than() # BYTES
+{
+	[ "$(moved)" -gt "$1" ]
+}
+
+load_goes_on()
+{
+	wait_for 30 more_than "$(moved)"
+}
+
+unplug_gpu()
+{
+	mas_ask "device_del gpu0" && wait_for 20 not_there
+}
+
+# QEMU cannot use a memory backend twice.
+plug_gpu()
+{
+	vrams=$((vrams + 1))
+	mas_ask "object_add memory-backend-ram,id=vram$vrams,size=64M,share=on" || return
+	wait_for 20 mas_ask \
+		"device_add ivshmem-plain,id=gpu0,memdev=vram$vrams,bus=port-gpu0" || return
+	wait_for 20 there && mas_bind "$gpu"
+}
+
+gpu_comes_and_goes()
+{
+	local i
+
+	for ((i = 0; i < ROUNDS; i++)); do
+		if ! { unplug_gpu && load_goes_on && plug_gpu && load_goes_on; }; then
+			note "round $i"
+			return 1
+		fi
+	done
+}
+
+gpu_is_reset()
+{
+	local i
+
+	for ((i = 0; i < ROUNDS; i++)); do
+		echo 1 >"/sys/bus/pci/devices/$gpu/reset" && load_goes_on || return
+	done
+}
+
+recovered() # BEFORE
+{
+	[ "$(dmesg | grep -c 'AER: device recovery successful')" -gt "$1" ]
+}
+
+recovers() # PORT ERROR
+{
+	local before
+
+	before=$(dmesg | grep -c 'AER: device recovery successful')
+	mas_ask "pcie_aer_inject_error $1 $2" && wait_for 20 recovered "$before" &&
+		load_goes_on
+}
+
+mas_is_enabled()
+{
+	[ "$(cat /sys/class/mxcd/mxcd/layout/nodes/*/mas_state | sort | uniq -c |
+	     sed 's/^ *//')" = "2 enabled" ]
+}
+
+hot_disk()
+{
+	MAS_HOT=$(mas_nvme_disk hot 1)
+	[ -n "$MAS_HOT" ]
+}
+
+no_hot_disk()
+{
+	! grep -q '^hot' /sys/class/nvme/*/serial 2>/dev/null
+}
+
+# The load ends by itself: its disk is gone.
+disk_comes_and_goes()
+{
+	local i
+
+	for ((i = 0; i < ROUNDS; i++)); do
+		hot_disk || return
+		"$here/soak" -w 4 -t 60 -d "$MAS_HOT" >"$log/disk" 2>&1 &
+		sleep 1.5
+		if ! { mas_ask "device_del hot" && wait $! && wait_for 20 no_hot_disk &&
+		       wait_for 20 mas_ask "device_add nvme,id=hot,serial=hot,drive=hot-1,bus=port-hot" &&
+		       wait_for 20 hot_disk; }; then
+			note "round $i"
+			sed 's/^/# /' "$log/disk"
+			return 1
+		fi
+	done
+	note "the last load: $(grep moved "$log/disk")"
+}
+
+error_was_handled() # BEFORE
+{
+	[ "$(dmesg | grep -c 'AER: device recovery')" -gt "$1" ]
+}
+
+# QEMU does not bring the link to a disk up again after a fatal error: what had been
+# asked of it waits until somebody takes it away.
+disk_is_lost_to_a_fatal_error()
+{
+	local before soak
+
+	before=$(dmesg | grep -c 'AER: device recovery')
+	hot_disk || return
+	"$here/soak" -w 4 -t 60 -d "$MAS_HOT" >"$log/disk" 2>&1 &
+	soak=$!
+	sleep 1.5
+	mas_ask "pcie_aer_inject_error port-hot MALF_TLP" &&
+		wait_for 20 error_was_handled "$before" || return
+	echo 1 >"$(readlink -f "/sys/block/${MAS_HOT##*/}/device/device")/remove"
+	wait $soak || sed 's/^/# /' "$log/disk"
+	wait_for 20 no_hot_disk
+}
+
+start_load
+check "GPU is unplugged and plugged $ROUNDS times under load" gpu_comes_and_goes
+check "GPU is reset $ROUNDS times under load" gpu_is_reset
+check "PCI error above the GPU, not fatal" recovers port-gpu0 COMP_TIME
+check "PCI error above the GPU, fatal" recovers port-gpu0 MALF_TLP
+check "PCI error above the disk, not fatal" recovers port-mas512 COMP_TIME
+check "MAS is enabled again" mas_is_enabled
+check "all that was moved was right" stop_load
+check "disk is unplugged and plugged $ROUNDS times under load" disk_comes_and_goes
+check "disk is lost to a fatal PCI error under load" disk_is_lost_to_a_fatal_error
+check "the driver unloads" rmmod mxcd
+check "it loads and binds again" mas_ready
+tap_end

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Suspends the machine with a handle that is in use, up to the point where devices
+ * are suspended (the kernel's pm_test), once to idle and once as the firmware would
+ * have it. The file system that this comes from may not survive that: results go to
+ * the kernel log, and in the end the machine is turned off. See suspend.sh.
+ */
+#include "mas_utils.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/reboot.h>
+
+#define LEN	(64 * MAS_KIB)
+
+static int kmsg;
+static sigjmp_buf bus_error;
+
+static void result(bool ok, const char *what, long long value)
+{
+	dprintf(kmsg, "mas: suspend: %s: %s (%lld)\n", ok ? "ok" : "not ok", what, value);
+}
+
+static void set(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		result(false, path, errno);
+	close(fd);
+}
+
+static void on_bus_error(int sig)
+{
+	siglongjmp(bus_error, 1);
+}
+
+static bool touch_raises_sigbus(const char *map)
+{
+	if (sigsetjmp(bus_error, 1))
+		return true;
+	printf("# %d\n", *map);
+	return false;
+}
+
+int main(void)
+{
+	char *model = aligned_alloc(MAS_PAGE, LEN), *map;
+	struct mxcd_mas_alloc mem, fresh;
+	struct mxcd_mas_req req;
+	int disk, mas, file;
+	__s64 ret;
+
+	(void)test_harness_run; /* comes with mas_utils.h, and there are no tests here */
+	kmsg = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+	disk = open(getenv("MAS_NVME512"), O_RDWR | O_DIRECT | O_CLOEXEC);
+	mas = mas_open(0);
+	file = mas_register(mas, disk);
+	mas_fill(model, LEN, mas_seed());
+	if (!mas_pwrite(disk, model, LEN, 0) || mas_alloc(mas, 0, LEN, &mem))
+		return 1;
+	map = mas_map(mas, &mem);
+	memcpy(map, model, LEN);
+	signal(SIGBUS, on_bus_error);
+	mlockall(MCL_CURRENT | MCL_FUTURE);
+	req = mas_rw(MXCD_MAS_OP_READ, file, 0, LEN, mem.handle, 0);
+	set("/sys/power/pm_test", "devices");
+
+	set("/sys/power/state", "freeze");
+	ret = mas_diff(model, map, LEN);
+	result(ret == -1, "VRAM is kept in suspend to idle", ret);
+	memset(map, 0, LEN);
+	ret = mas_by_ioctl(mas, &req).result;
+	result(ret == LEN && mas_diff(model, map, LEN) == -1, "handle works after it", ret);
+
+	set("/sys/power/mem_sleep", "deep");
+	set("/sys/power/state", "mem");
+	ret = mas_by_ioctl(mas, &req).result;
+	result(ret == -ENODEV, "handle is lost in suspend by firmware", ret);
+	result(touch_raises_sigbus(map), "its mapping raises SIGBUS", 0);
+	ret = mas_alloc(mas, 0, LEN, &fresh);
+	req.handle = fresh.handle;
+	if (!ret)
+		ret = mas_by_ioctl(mas, &req).result;
+	result(ret == LEN, "new handle works", ret);
+
+	result(true, "done", 0);
+	mas_sleep_ms(500);
+	reboot(RB_POWER_OFF);
+	return 1;
+}
