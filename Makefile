@@ -16,8 +16,8 @@ SELFTESTS := tools/testing/selftests/mas
 KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
-.PHONY: all modules modules_install clean check check-all check-static
-.PHONY: packages demo bench fuzz soak version help
+.PHONY: all modules modules_install clean check check-all check-debug check-static
+.PHONY: coverage packages demo bench fuzz soak version help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -35,6 +35,12 @@ check:				## all checks, then the tests in a virtual machine (KERNEL=6.1, 6.12 o
 
 check-all:			## what check has no time for (PARTS=<some of them>)
 	$(SELFTESTS)/check-all.sh -k $(KERNEL) $(PARTS)
+
+check-debug:			## the tests on a kernel that watches: KASAN, lockdep, kmemleak, ...
+	$(SELFTESTS)/vmtest.sh -k debug
+
+coverage:			## check-debug, then the lines of the driver that no test ran
+	$(SELFTESTS)/vmtest.sh -k debug --coverage
 
 check-static:			## only the checks that need no virtual machine
 	$(SELFTESTS)/check-static.sh -k $(KERNEL)

@@ -108,6 +108,16 @@ part_soak()
 		-k "$KERNEL" -a slab_nomerge -- ./soak_test.sh
 }
 
+part_life()
+{
+	result 0 "GPU and disk unplugged, reset and hit by errors under load" \
+		"$SELFTESTS/vmtest.sh" -k "$KERNEL" --ports -t 1500 -a MAS_TIMEOUT=1500 \
+		-- ./hotplug_test.sh
+	result 0 "suspend" "$SELFTESTS/suspend.sh" -k "$KERNEL"
+	result 0 "crash kernel" "$SELFTESTS/vmtest.sh" -k "$KERNEL" -a elfcorehdr=0x10000 \
+		-- ./crash_test.sh
+}
+
 part_mas-check()
 {
 	mas_check_finds all
@@ -131,7 +141,15 @@ part_kernels()
 	tests_on 7.3 zone_device
 }
 
-PARTS=(demo model large trace fuzz soak mas-check compilers kernels)
+# What its tests take there; the kernel has to be built first.
+DEBUG_SECONDS=$((45 * 60))
+
+part_debug()
+{
+	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
+}
+
+PARTS=(demo model large trace fuzz soak life mas-check compilers kernels debug)
 
 while (($#)); do
 	case $1 in

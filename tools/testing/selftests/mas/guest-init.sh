@@ -26,29 +26,6 @@ mount_kernel_file_systems()
 	mount -t tracefs none /sys/kernel/tracing
 }
 
-# The disk that is namespace NSID of the controller SERIAL; it may still be on
-# its way. (The numbers in a disk's name tell neither: probing and scanning are
-# asynchronous.)
-nvme_disk() # SERIAL NSID
-{
-	local ctrl serial disk nsid i
-
-	for ctrl in /sys/class/nvme/*; do
-		read -r serial <"$ctrl/serial"
-		[ "$serial" = "$1" ] || continue
-		for ((i = 0; i < 100; i++)); do
-			for disk in "$ctrl"/nvme*n*; do
-				read -r nsid <"$disk/nsid" || continue
-				if [ "$nsid" = "$2" ] && [ -b "/dev/${disk##*/}" ]; then
-					echo "/dev/${disk##*/}"
-					return
-				fi
-			done 2>/dev/null
-			sleep 0.1
-		done
-	done
-}
-
 mount_disk() # TYPE DISK
 {
 	[ -n "$2" ] || return
@@ -64,11 +41,12 @@ find_disks()
 {
 	local queue
 
-	MAS_NVME512=$(nvme_disk mas512 1)
-	MAS_NVME4K=$(nvme_disk mas4k 1)
-	MAS_EXT4_DISK=$(nvme_disk mas512 2)
-	[ -n "$MAS_EXT4_DISK" ] || MAS_EXT4_DISK=$(nvme_disk masdemo 1)
-	MAS_XFS_DISK=$(nvme_disk mas4k 2)
+	MAS_NVME512=$(mas_nvme_disk mas512 1)
+	MAS_NVME4K=$(mas_nvme_disk mas4k 1)
+	MAS_EXT4_DISK=$(mas_nvme_disk mas512 2)
+	[ -n "$MAS_EXT4_DISK" ] || MAS_EXT4_DISK=$(mas_nvme_disk masdemo 1)
+	MAS_XFS_DISK=$(mas_nvme_disk mas4k 2)
+	MAS_HOT=$(mas_nvme_disk hot 1)
 	# One CPU would make the kernel choose another scheduler than two.
 	for queue in /sys/block/nvme*/queue/scheduler; do
 		echo none >"$queue"
@@ -79,6 +57,7 @@ find_disks()
 	mkdir -p $MAS_TMPFS
 	mount -t tmpfs none $MAS_TMPFS
 	export MAS_NVME512 MAS_NVME4K MAS_EXT4_DISK MAS_XFS_DISK MAS_EXT4 MAS_XFS MAS_TMPFS
+	export MAS_HOT
 }
 
 find_gpus()
@@ -109,7 +88,7 @@ run_tests()
 
 	# As kselftest's runner does it.
 	[ ! -e "$here/settings" ] || . "$here/settings"
-	timeout=${MAS_TIMEOUT:-$timeout}
+	timeout=$((${MAS_TIMEOUT:-$timeout} * ${MAS_SLOW:-1}))
 	while read -r command; do
 		number=$((number + 1))
 		run_test "$number" "$command"
@@ -121,6 +100,54 @@ shell()
 	mas_ready
 	env | grep ^MAS_
 	(cd "$here" && exec busybox setsid busybox cttyhack bash)
+}
+
+# Records of kmemleak that have the driver in their back trace, whether it is
+# loaded (by name) or not any more (by address).
+driver_leaks()
+{
+	awk '/^unreferenced/ { if (ours) printf "%s", record; record = ""; ours = 0 }
+	     /\[mxcd\]|0xffffffffc[0-9a-f]+$/ { ours = 1 }
+	     { record = record $0 "\n" }
+	     END { if (ours) printf "%s", record }' /sys/kernel/debug/kmemleak
+}
+
+# Memory that nothing refers to, where the kernel can look for it. It is believed
+# when it was the same in two scans and some seconds old.
+find_leaks() # WHEN
+{
+	local leaks=$run/leaks-$1
+
+	sleep 6
+	echo scan >/sys/kernel/debug/kmemleak
+	echo scan >/sys/kernel/debug/kmemleak
+	driver_leaks >"$leaks"
+	if [ -s "$leaks" ]; then
+		echo "mas: trouble: kmemleak, $1:" >/dev/kmsg
+		sed 's/^/mas: trouble: /' "$leaks" >/dev/kmsg
+	fi
+	echo clear >/sys/kernel/debug/kmemleak
+}
+
+check_for_leaks()
+{
+	[ -w /sys/kernel/debug/kmemleak ] || return 0
+	find_leaks loaded
+	! mas_loaded || rmmod mxcd || echo "mas: trouble: rmmod fails" >/dev/kmsg
+	find_leaks unloaded
+}
+
+# What gcov has counted in the driver since it was loaded first.
+save_coverage()
+{
+	local file data=/sys/kernel/debug/gcov/mnt/drivers/gpu/mxcd
+
+	[ -d $data ] || return 0
+	mkdir "$run/gcov"
+	for file in "$data"/*.gcda; do
+		# The size is not known before it is read.
+		cat "$file" >"$run/gcov/${file##*/}"
+	done
 }
 
 turn_off()
@@ -140,5 +167,7 @@ if [ "$MAS_JOB" = shell ]; then
 	shell
 else
 	run_tests
+	check_for_leaks
+	save_coverage
 fi
 turn_off

@@ -436,7 +436,7 @@ static const char *bdf_of_gpu(int watch, int gpu, char bdf[24])
 TEST_F(gone, gpu_that_is_unbound_makes_success_ENODEV)
 {
 	struct life *l = &self->l;
-	int status;
+	int status, i;
 	pid_t child;
 
 	ASSERT_NE(NULL, bdf_of_gpu(l->watch, l->gpu, self->bdf));
@@ -445,7 +445,8 @@ TEST_F(gone, gpu_that_is_unbound_makes_success_ENODEV)
 	ASSERT_LE(0, child);
 	if (!child)
 		_exit(mas_shell("mas_unbind %s", self->bdf));
-	mas_sleep_ms(500);
+	for (i = 0; mas_vram_free(l->watch, l->gpu) != -ENODEV && i < MAS_PATIENCE_MS / 100; i++)
+		mas_sleep_ms(100);
 	/* It waits for the disk; nothing new begins. */
 	EXPECT_EQ(0, waitpid(child, &status, WNOHANG));
 	EXPECT_EQ(-ENODEV, mas_vram_free(l->watch, l->gpu));

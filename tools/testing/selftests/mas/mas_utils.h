@@ -44,8 +44,17 @@
 #define MAS_PAGE	4096U
 #define MAS_KIB		1024U
 #define MAS_MIB		(1024U * 1024U)
+/* How many times slower than a stock kernel the one is that this is built for. */
+#ifndef MAS_SLOW
+#define MAS_SLOW	1
+#endif
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	(30 * MAS_SLOW)
+#undef TEST_F_TIMEOUT
+#define TEST_F_TIMEOUT(fixture_name, test_name, timeout) \
+	__TEST_F_IMPL(fixture_name, test_name, -1, (timeout) * MAS_SLOW)
 /* Less than the harness gives a test, so that a test can tell what it waited for. */
-#define MAS_PATIENCE_MS	8000
+#define MAS_PATIENCE_MS	(8000 * MAS_SLOW)
 
 static inline __u64 mas_ptr(const void *p)
 {

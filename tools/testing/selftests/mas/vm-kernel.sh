@@ -7,6 +7,8 @@
 # that is mounted into it. The sources are built and checked there, too, with the
 # compiler that made the kernel, so that the machine's own tools do not matter.
 
+. "$SELFTESTS/vm-debug.sh"
+
 TREE=
 SOURCE=
 KERNEL_DIR=
@@ -25,7 +27,8 @@ kernel_recipe()
 	6.1) echo make_debian_kernel bookworm ;;
 	6.12) echo make_debian_kernel trixie ;;
 	7.3) echo make_debian_kernel trixie-backports ;;
-	*) die "kernel $KERNEL is not served here (there are: 6.1, 6.12, 7.3)" ;;
+	debug) echo make_debug_kernel 7.3 "$(key "$(cat "$SELFTESTS/config.debug")")" ;;
+	*) die "kernel $KERNEL is not served here (there are: 6.1, 6.12, 7.3, debug)" ;;
 	esac
 }
 
@@ -240,6 +243,7 @@ need_guest()
 	local recipe
 
 	need_commands mmdebstrap cpio xz=xz-utils
+	[ "$KERNEL" != debug ] || use_debug_kernel
 	recipe=$(kernel_recipe)
 	read -ra recipe <<<"$recipe"
 	cached tree "$(key "${GUEST_PACKAGES[@]}" "$(declare -f make_tree)")" \

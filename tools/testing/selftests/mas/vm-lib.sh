@@ -18,6 +18,9 @@ CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/mxcd
 export MAS_T0=${MAS_T0:-$EPOCHSECONDS}
 
 KERNEL=${KERNEL:-6.12}
+# How many times slower than a stock kernel it is, and how programs are built for it.
+SLOW=1
+PROGRAM_ARGS=()
 SMP=2
 CPU=EPYC
 MEM=2G
@@ -168,7 +171,7 @@ make_programs() # DIR
 {
 	local dir=$1 selftests=/mnt/tools/testing/selftests/mas
 	local make_tests=(make -s -C "$selftests" COLLECTION=mas
-			  LIB_MK=/srv/tools/testing/selftests/lib.mk)
+			  LIB_MK=/srv/tools/testing/selftests/lib.mk "${PROGRAM_ARGS[@]}")
 	local jobs
 
 	jobs=-j$(nproc)
@@ -201,7 +204,8 @@ need_build()
 		"building the driver for $RELEASE" make_driver
 	driver=$REPLY
 	programs=$(key_of_sources "${PROGRAM_SOURCES[@]}")
-	cached programs "$(key "$programs" "$TREE" "$SOURCE" "$(declare -f make_programs)")" \
+	cached programs "$(key "$programs" "$TREE" "$SOURCE" "${PROGRAM_ARGS[*]}" \
+		"$(declare -f make_programs)")" \
 		"building the test programs" make_programs
 	programs=$REPLY
 	cached build "$(key "$driver" "$programs" "$(key_of_sources)")" \
@@ -403,9 +407,10 @@ vm_kill()
 
 # What a healthy guest kernel never prints. ("-cpu EPYC" makes it print a
 # harmless "WARNING: Spectre" or "SRSO", hence not the bare word.)
-VM_TROUBLE='WARNING: CPU|WARNING: possible|BUG:|Oops|blocked for more than|hung_task:'
+VM_TROUBLE='WARNING: CPU|WARNING: [^ ]+:[0-9]+ at|WARNING: possible|BUG:|Oops|blocked for more than|hung_task:'
 VM_TROUBLE+='|possible circular locking|possible recursive locking|inconsistent lock state'
-VM_TROUBLE+='|lockdep|KASAN|KFENCE: |UBSAN|Call Trace|Kernel panic|general protection fault'
+VM_TROUBLE+='|INFO: lockdep|DEBUG_LOCKS_WARN_ON|suspicious RCU|ODEBUG|kmemleak: .*(disabled|Cannot)'
+VM_TROUBLE+='|KASAN|KFENCE: |UBSAN|Call Trace|Kernel panic|general protection fault'
 VM_TROUBLE+='|self-detected stall|detected stalls|mas: trouble'
 
 # Print the lines of the guest's kernel log that must not be there.

@@ -5,6 +5,7 @@
 # disks, and stand-ins for GPUs into whose BARs these disks really do DMA.
 
 . "$(dirname "$0")/vm-lib.sh"
+. "$SELFTESTS/vm-coverage.sh"
 
 usage()
 {
@@ -22,6 +23,7 @@ usage()
 		  -q OPTION    add an option to QEMU's; repeat it for the next word
 		  -t SECONDS   longest time without a result, then the guest is killed (720)
 		  --ports      disks and first stand-in behind PCIe root ports, to be unplugged
+		  --coverage   list the lines of the driver that no test ran (-k debug)
 		  --shell      a shell in the guest instead of tests
 		  --list       names of the tests
 		  -h, --help   this text
@@ -36,6 +38,7 @@ VM_APPEND+=" nvme.poll_queues=1"
 PARAMS="mas=1"
 TIMEOUT=720
 QEMU_ARGS=()
+COVERAGE=
 JOB=tests
 PROGRAM=()
 
@@ -51,6 +54,7 @@ parse_options()
 		-q) QEMU_ARGS+=("$2"); shift ;;
 		-t) TIMEOUT=$2; shift ;;
 		--ports) VM_PORTS=1 ;;
+		--coverage) COVERAGE=1 ;;
 		--shell) JOB=shell ;;
 		--list) JOB=list ;;
 		-h | --help) usage; exit ;;
@@ -93,14 +97,25 @@ prepare_devices()
 	vm_shared_nvme massp "$RUN/path1.img" 1
 	vm_shared_nvme masmp "$RUN/path2.img" 2
 	vm_gpus
+	[ -z "$VM_PORTS" ] || prepare_hot_disk
 	VM_ARGS+=("${QEMU_ARGS[@]}")
+}
+
+# QEMU can plug a controller again, but no namespaces into it: it has just one.
+prepare_hot_disk()
+{
+	truncate -s 512M "$RUN/hot.img"
+	vm_port hot
+	VM_ARGS+=(-drive "file=$RUN/hot.img,id=hot-1,if=none,format=raw,cache=unsafe"
+		  -device "nvme,id=hot,serial=hot,drive=hot-1$REPLY")
 }
 
 write_job()
 {
 	rm -rf "$RUN/share"
 	mkdir "$RUN/share"
-	printf 'MAS_JOB=%q\nMAS_MODULE_PARAMS=%q\n' "$JOB" "$PARAMS" >"$RUN/share/job"
+	printf 'MAS_JOB=%q\nMAS_MODULE_PARAMS=%q\nMAS_SLOW=%q\n' "$JOB" "$PARAMS" "$SLOW" \
+		>"$RUN/share/job"
 	printf '%s\n' "$@" >"$RUN/share/tests"
 }
 
@@ -170,7 +185,8 @@ count_results() # NAME TAP RC SECONDS
 # number of tests that had their turn.
 follow_guest() # NAME...
 {
-	local names=("$@") deadline=$((EPOCHSECONDS + TIMEOUT)) number rc end running
+	local names=("$@") timeout=$((TIMEOUT * SLOW)) number rc end running
+	local deadline=$((EPOCHSECONDS + timeout))
 	local share=$RUN/share
 
 	DONE=0
@@ -185,12 +201,12 @@ follow_guest() # NAME...
 			count_results "${names[DONE]}" "$share/$number.tap" "$rc" \
 				$((end - $(cat "$share/$number.start")))
 			DONE=$number
-			deadline=$((EPOCHSECONDS + TIMEOUT))
+			deadline=$((EPOCHSECONDS + timeout))
 		done
 		((running)) || break
 		vm_serve
 		if ((EPOCHSECONDS > deadline)); then
-			fail "no result and no power-off within $TIMEOUT s"
+			fail "no result and no power-off within $timeout s"
 			vm_kill
 		fi
 		sleep 0.1
@@ -241,6 +257,7 @@ run_tests() # COMMAND...
 		fi
 		tests=("${tests[@]:DONE}")
 		cp "$RUN/console" "$RUN/console.$boot"
+		[ ! -d "$RUN/share/gcov" ] || mv "$RUN/share/gcov" "$RUN/gcov.$boot"
 	done
 }
 
@@ -271,5 +288,6 @@ if [ "$JOB" = shell ]; then
 else
 	mapfile -t commands < <(list_tests)
 	run_tests "${commands[@]}"
+	print_coverage || fail "coverage"
 	summary
 fi

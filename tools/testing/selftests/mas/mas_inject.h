@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Failures of allocations, on a kernel with fault injection.
+ *
+ * /proc/thread-self/fail-nth makes the nth allocation of this task fail. Only those
+ * count that have the driver on the stack.
+ */
+#ifndef MAS_INJECT_H
+#define MAS_INJECT_H
+
+#include "mas_utils.h"
+
+#define DEBUGFS		"/sys/kernel/debug/"
+
+static inline int text_to_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* Addresses are negative, and so is the -1 that stands for "always". */
+static inline int number_to_file(const char *dir, const char *name, __s64 number)
+{
+	char path[128], text[32];
+
+	snprintf(path, sizeof(path), "%s%s/%s", DEBUGFS, dir, name);
+	snprintf(text, sizeof(text), number < -1 ? "0x%llx" : "%lld", (long long)number);
+	return text_to_file(path, text);
+}
+
+/* Where the code of the module is. */
+static inline int module_range(__u64 *start, __u64 *end)
+{
+	unsigned long long addr;
+	char line[256];
+	long size;
+	int ret = -ENOENT;
+	FILE *f;
+
+	f = fopen("/proc/modules", "r");
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "mxcd %ld %*s %*s %*s 0x%llx", &size, &addr) == 2 && addr) {
+			*start = addr;
+			*end = addr + size;
+			ret = 0;
+		}
+	}
+	fclose(f);
+	return ret;
+}
+
+static inline int inject_attr(const char *dir)
+{
+	__u64 start, end;
+	int ret = module_range(&start, &end);
+
+	if (!ret)
+		ret = number_to_file(dir, "require-start", start);
+	if (!ret)
+		ret = number_to_file(dir, "require-end", end);
+	if (!ret)
+		ret = number_to_file(dir, "stacktrace-depth", 32);
+	if (!ret)
+		ret = number_to_file(dir, "verbose", 0);
+	if (!ret)
+		ret = text_to_file(!strcmp(dir, "failslab") ?
+				   DEBUGFS "failslab/ignore-gfp-wait" :
+				   DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N");
+	return ret;
+}
+
+static inline int inject_prepare(void)
+{
+	int ret = inject_attr("failslab");
+
+	if (!ret)
+		ret = inject_attr("fail_page_alloc");
+	if (!ret)
+		ret = number_to_file("fail_page_alloc", "min-order", 0);
+	if (!ret)
+		ret = text_to_file(DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N");
+	return ret;
+}
+
+static int nth_fd = -1;
+
+static inline int nth_open(void)
+{
+	nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	return nth_fd < 0 ? -errno : 0;
+}
+
+static inline void nth_arm(int n)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%d", n);
+
+	if (pwrite(nth_fd, text, len, 0) != len)
+		abort();
+}
+
+/* Returns whether an allocation has failed. */
+static inline bool nth_disarm(void)
+{
+	char text[16] = "";
+
+	if (pread(nth_fd, text, sizeof(text) - 1, 0) <= 0)
+		abort();
+	nth_arm(0);
+	return atoi(text) == 0;
+}
+
+#endif /* MAS_INJECT_H */
