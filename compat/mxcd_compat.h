@@ -250,4 +250,42 @@ static inline void mxcd_compat_class_dev_iter_init(struct class_dev_iter *iter,
 #define system_dfl_wq system_unbound_wq
 #endif
 
+/* 6.13: the name of a namespace became a string. */
+#include <linux/module.h>
+
+#undef MODULE_IMPORT_NS
+#define MODULE_IMPORT_NS(ns)	MODULE_INFO(import_ns, ns)
+
+/* 6.15: drivers may register buffers of a ring. */
+#ifndef MXCD_HAVE_IO_BUFFER_BVEC
+#include <linux/io_uring/cmd.h>
+
+#define MXCD_NO_RING_BUFFERS
+#define IO_BUF_DEST	1
+#define IO_BUF_SOURCE	2
+
+static inline int io_buffer_register_bvec(struct io_uring_cmd *cmd, const struct bio_vec *bvs,
+					  unsigned int nr_bvecs, void (*release)(void *),
+					  void *priv, u8 dir, unsigned int index,
+					  unsigned int issue_flags)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline int io_buffer_unregister(struct io_uring_cmd *cmd, unsigned int index,
+				       unsigned int issue_flags)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
+/* 6.17: page frame numbers lost their type. */
+#ifndef MXCD_HAVE_INSERT_PFN_PMD
+#include <linux/huge_mm.h>
+#include <linux/pfn_t.h>
+
+#define vmf_insert_pfn_pmd(vmf, pfn, write)	\
+	((vmf_insert_pfn_pmd)(vmf, pfn_to_pfn_t(pfn), write))
+#endif
+
 #endif /* _MXCD_COMPAT_H */

@@ -33,6 +33,7 @@
 struct bio_vec;
 struct gendisk;
 struct cred;
+struct dma_buf;
 struct eventfd_ctx;
 struct io_comp_batch;
 struct io_uring_cmd;
@@ -249,6 +250,15 @@ struct mas_view {
  * @starts: offset of each extent within the handle
  * @view: both of them, as requests use them
  * @quota: that @size is charged to
+ * @whole: what this is a part of, and whose extents it has; a reference is held. Only
+ *	a whole one is listed in @node. NULL if it is one.
+ * @gup: was mapped so that others can pin its pages; never goes back
+ * @buffers: registered buffers of rings that it is in
+ * @unpinned: pages from the first that nobody has pinned, once nothing maps it;
+ *	protected by mxcd_gpu::lock
+ * @mapper: process that mapped it so, the last one
+ * @mapper_comm: its name
+ * @linger: on the list of those that wait for pins to go, see mas_gup.c
  * @free_work: frees it when the last reference goes where one may not sleep
  * @rcu: look-ups may still read @ref
  */
@@ -263,6 +273,13 @@ struct mas_mem {
 	u64 *starts;
 	struct mas_view view;
 	struct mas_quota *quota;
+	struct mas_mem *whole;
+	bool gup;
+	atomic_t buffers;
+	unsigned long unpinned;
+	pid_t mapper;
+	char mapper_comm[TASK_COMM_LEN];
+	struct list_head linger;
 	struct work_struct free_work;
 	struct rcu_head rcu;
 };
@@ -426,6 +443,7 @@ int mas_dev_init(void);
 void mas_dev_exit(void);
 int mas_dev_add(int index);
 void mas_dev_zap(void);
+void mas_dev_adopt(struct file *file);
 
 /* mas_ctx.c */
 struct mas_ctx *mas_ctx_create(u64 gpus);
@@ -465,13 +483,50 @@ unsigned int mas_batch_end(struct mas_ctx *ctx, struct mas_batch *batch,
 __poll_t mas_ctx_poll(struct mas_ctx *ctx);
 
 /* mas_mem.c */
-struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args);
+struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args, bool first);
+int mas_mem_place(struct mas_ctx *ctx, struct mas_mem *mem, bool first);
+struct mas_mem *mas_mem_part(struct mas_mem *mem, u64 offset, u64 size,
+			     struct mas_quota *quota);
+bool mas_mem_release(struct mas_mem *mem);
 void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 void mas_mem_abort(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 int mas_mem_free(struct mas_ctx *ctx, u32 handle);
 void mas_mem_put_sync(struct mas_mem *mem);
-int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
 void mas_mem_revoke_all(struct mxcd_gpu *gpu);
+
+/* mas_mmap.c */
+int mas_mmap_mem(struct mas_mem *mem, struct vm_area_struct *vma);
+int mas_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
+
+/* mas_dmabuf.c */
+struct dma_buf *mas_dmabuf_export(struct mas_ctx *ctx, struct mxcd_mas_export *args);
+void mas_dmabuf_end(const struct mxcd_mas_export *args, struct dma_buf *dmabuf, bool told);
+struct mas_mem *mas_dmabuf_import(struct mas_ctx *ctx, struct mxcd_mas_import *args);
+void mas_dmabuf_revoke(struct mxcd_gpu *gpu);
+
+/* mas_ringbuf.c */
+bool mas_ringbuf_works(void);
+int mas_ringbuf_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd, unsigned int issue_flags);
+
+/* mas_peek.c */
+int mas_peek(struct mas_ctx *ctx, const struct mxcd_mas_peek *args, bool write);
+s64 mas_peek_req(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
+
+/* mas_gup.c */
+bool mas_gup_wanted(void);
+unsigned int mas_gup_reason(struct mxcd_gpu *gpu, struct pci_dev **decider);
+bool mas_gup_allowed(struct mxcd_gpu *gpu);
+void mas_gup_prove(struct mxcd_gpu *gpu);
+void mas_gup_prove_all(u64 gpus);
+void mas_gup_changed(void);
+ssize_t mas_gup_show(struct mxcd_gpu *gpu, char *buf);
+void mas_gup_mapped(struct mas_mem *mem);
+void mas_gup_hold(struct mas_mem *mem);
+void mas_gup_drop(struct mas_mem *mem);
+bool mas_gup_pinned(struct mas_mem *mem);
+void mas_gup_linger(struct mas_mem *mem);
+void mas_gup_wait(struct mxcd_gpu *gpu);
+void mas_gup_exit(void);
 
 /* mas_view.c */
 void mas_view_iter(const struct mas_view *view, u64 offset, size_t len,
@@ -503,6 +558,9 @@ struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, 
 void mas_route_prove(struct mas_file *file, struct mxcd_gpu *gpu);
 struct pci_dev *mas_route_only(struct mas_file *file);
 bool mas_route_can_prove_writes(struct mas_file *file);
+unsigned int mas_route_proved(struct pci_dev *storage, struct mxcd_gpu *gpu, bool write);
+int mas_route_prove_storage(struct pci_dev *storage, struct mxcd_gpu *gpu);
+u32 mas_route_now(void);
 void mas_route_forget(void);
 void mas_route_changed(void);
 const char *mas_route_reason(unsigned int reason);
@@ -511,6 +569,7 @@ const char *mas_route_reason(unsigned int reason);
 #define MAS_DRIVER_NAME_LEN	64
 
 unsigned int mas_pci_reason(struct pci_dev *storage, struct mxcd_gpu *gpu);
+unsigned int mas_pci_peer_reason(struct pci_dev *peer, struct mxcd_gpu *gpu);
 unsigned int mas_pci_distance(struct pci_dev *storage, struct mxcd_gpu *gpu);
 int mas_pci_driver(struct pci_dev *storage, char *buf);
 bool mas_pci_serves_disks(struct pci_dev *storage);

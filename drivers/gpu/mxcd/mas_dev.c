@@ -14,6 +14,7 @@
 #include <linux/cred.h>
 #include <linux/device.h>
 #include <linux/fs.h>
+#include <linux/huge_mm.h>
 #include <linux/io_uring/cmd.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -43,6 +44,8 @@ static int mas_open(struct inode *inode, struct file *filp)
 	if (!(mxcd_gpus_enabled() & gpus))
 		return -ENODEV;
 
+	if (!(filp->f_flags & O_NONBLOCK))
+		mas_gup_prove_all(gpus);
 	ctx = mas_ctx_create(gpus);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
@@ -111,11 +114,11 @@ static __poll_t mas_poll(struct file *filp, poll_table *wait)
 	return mas_ctx_poll(ctx);
 }
 
-static int mas_mmap(struct file *filp, struct vm_area_struct *vma)
+static int mas_dev_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct mas_ctx *ctx = filp->private_data;
 
-	return mas_may_mmap(ctx) ? mas_mem_mmap(ctx, vma) : -EPERM;
+	return mas_may_mmap(ctx) ? mas_mmap(ctx, vma) : -EPERM;
 }
 
 static void mas_show_fdinfo(struct seq_file *m, struct file *filp)
@@ -135,7 +138,8 @@ static const struct file_operations mas_fops = {
 	.read		= mas_read,
 	.write		= mas_write,
 	.poll		= mas_poll,
-	.mmap		= mas_mmap,
+	.mmap		= mas_dev_mmap,
+	.get_unmapped_area = thp_get_unmapped_area,
 	.unlocked_ioctl	= mas_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.uring_cmd	= mas_uring_cmd,
@@ -180,11 +184,22 @@ static void mas_inode_exit(void)
  *
  * What is still there is faulted in again; what is not gives SIGBUS.
  *
- * Context: may sleep.
+ * Context: may sleep; nothing is mapped before mas_dev_init().
  */
 void mas_dev_zap(void)
 {
 	unmap_mapping_range(mas_inode->i_mapping, 0, 0, 1);
+}
+
+/**
+ * mas_dev_adopt - let mappings of a file be zapped by mas_dev_zap()
+ * @file: a file that nobody has mapped yet
+ *
+ * Context: any.
+ */
+void mas_dev_adopt(struct file *file)
+{
+	file->f_mapping = mas_inode->i_mapping;
 }
 
 static int mas_make_node(unsigned int minor)

@@ -95,13 +95,34 @@ static int mas_holder_show(struct mas_ctx *ctx, struct mxcd_gpu *gpu, char *buf,
 			     bytes, inflight, (int)strlen(ctx->comm), ctx->comm);
 }
 
+/* What was freed and is pinned still; its context may be gone. */
+static int mas_holders_show_pins(struct mxcd_gpu *gpu, char *buf, int at)
+{
+	struct mas_mem *mem;
+	int len = 0;
+
+	mutex_lock(&gpu->lock);
+	list_for_each_entry(mem, &gpu->mems, node) {
+		if (refcount_read(&mem->ref) || at + len > PAGE_SIZE - MAS_HOLDER_LINE)
+			continue;
+		len += sysfs_emit_at(buf, at + len, "%d 0 1 %llu 0 %*pE\n", mem->mapper,
+				     mem->size, (int)strlen(mem->mapper_comm),
+				     mem->mapper_comm);
+	}
+	mutex_unlock(&gpu->lock);
+
+	return len;
+}
+
 /**
  * mas_holders_show - list the contexts that may use a GPU
  * @gpu: the GPU
  * @buf: a page
  *
  * A line for each: process that opened it, number of the context, handles and bytes
- * it has there, requests in flight, name of the process. "..." if not all fit.
+ * it has there, requests in flight, name of the process. "..." if not all fit. Then
+ * one for each handle that was freed and whose pages are pinned still, with the
+ * process that mapped it, and 0 for the context.
  *
  * Context: may sleep.
  * Return: length of the text.
@@ -123,7 +144,7 @@ ssize_t mas_holders_show(struct mxcd_gpu *gpu, char *buf)
 	}
 	mutex_unlock(&mas_holders_lock);
 
-	return len;
+	return len + mas_holders_show_pins(gpu, buf, len);
 }
 
 /**

@@ -25,10 +25,14 @@ struct mas_call {
 		struct mxcd_mas_transfer transfer;
 		struct mxcd_mas_eventfd eventfd;
 		struct mxcd_mas_restrict restrict_to;
+		struct mxcd_mas_export export;
+		struct mxcd_mas_import import;
+		struct mxcd_mas_peek peek;
 	};
 	unsigned int how;	/* MAS_IO_* flags, by the file's */
 	struct mas_mem *mem;
 	struct mas_file *file;
+	struct dma_buf *dmabuf;
 };
 
 struct mas_ioctl {
@@ -56,7 +60,7 @@ static int mas_ioctl_query_file(struct mas_ctx *ctx, struct mas_call *call)
 
 static int mas_ioctl_alloc(struct mas_ctx *ctx, struct mas_call *call)
 {
-	call->mem = mas_mem_alloc(ctx, &call->alloc);
+	call->mem = mas_mem_alloc(ctx, &call->alloc, false);
 
 	return PTR_ERR_OR_ZERO(call->mem);
 }
@@ -155,6 +159,43 @@ static int mas_ioctl_restrict(struct mas_ctx *ctx, struct mas_call *call)
 	return mas_restrict(ctx, &call->restrict_to);
 }
 
+static int mas_ioctl_export(struct mas_ctx *ctx, struct mas_call *call)
+{
+	call->dmabuf = mas_dmabuf_export(ctx, &call->export);
+
+	return PTR_ERR_OR_ZERO(call->dmabuf);
+}
+
+static void mas_end_export(struct mas_ctx *ctx, struct mas_call *call, bool told)
+{
+	mas_dmabuf_end(&call->export, call->dmabuf, told);
+}
+
+static int mas_ioctl_import(struct mas_ctx *ctx, struct mas_call *call)
+{
+	call->mem = mas_dmabuf_import(ctx, &call->import);
+
+	return PTR_ERR_OR_ZERO(call->mem);
+}
+
+static void mas_end_import(struct mas_ctx *ctx, struct mas_call *call, bool told)
+{
+	if (told)
+		mas_mem_commit(ctx, call->import.handle, call->mem);
+	else
+		mas_mem_abort(ctx, call->import.handle, call->mem);
+}
+
+static int mas_ioctl_peek(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_peek(ctx, &call->peek, false);
+}
+
+static int mas_ioctl_poke(struct mas_ctx *ctx, struct mas_call *call)
+{
+	return mas_peek(ctx, &call->peek, true);
+}
+
 /* min_size never changes, whatever is added to a structure behind it. */
 static const struct mas_ioctl mas_ioctls[] = {
 	[_IOC_NR(MXCD_MAS_QUERY)] = {
@@ -214,6 +255,32 @@ static const struct mas_ioctl mas_ioctls[] = {
 		.fn		= mas_ioctl_restrict,
 		.size		= sizeof(struct mxcd_mas_restrict),
 		.min_size	= offsetofend(struct mxcd_mas_restrict, __reserved),
+	},
+	[_IOC_NR(MXCD_MAS_EXPORT)] = {
+		.fn		= mas_ioctl_export,
+		.end		= mas_end_export,
+		.size		= sizeof(struct mxcd_mas_export),
+		.min_size	= offsetofend(struct mxcd_mas_export, length),
+		.op		= MXCD_MAS_OP_EXPORT,
+	},
+	[_IOC_NR(MXCD_MAS_IMPORT)] = {
+		.fn		= mas_ioctl_import,
+		.end		= mas_end_import,
+		.size		= sizeof(struct mxcd_mas_import),
+		.min_size	= offsetofend(struct mxcd_mas_import, out_extents),
+		.op		= MXCD_MAS_OP_IMPORT,
+	},
+	[_IOC_NR(MXCD_MAS_PEEK)] = {
+		.fn		= mas_ioctl_peek,
+		.size		= sizeof(struct mxcd_mas_peek),
+		.min_size	= offsetofend(struct mxcd_mas_peek, buf),
+		.op		= MXCD_MAS_OP_PEEK,
+	},
+	[_IOC_NR(MXCD_MAS_POKE)] = {
+		.fn		= mas_ioctl_poke,
+		.size		= sizeof(struct mxcd_mas_peek),
+		.min_size	= offsetofend(struct mxcd_mas_peek, buf),
+		.op		= MXCD_MAS_OP_POKE,
 	},
 };
 

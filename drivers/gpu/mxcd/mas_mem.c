@@ -3,7 +3,8 @@
  * Memory handles: VRAM that a context has allocated.
  *
  * A handle is referenced by the context, by each request in flight and by each
- * mapping; the last of them gives the VRAM back. When the GPU is unbound its
+ * mapping; the last of them gives the VRAM back, once nobody has its pages pinned
+ * (mas_gup.c). When the GPU is unbound its
  * handles lose their VRAM at once (nothing is in flight then and all mappings
  * are zapped) and live on as husks until their owners let go of them. When VRAM
  * loses its content they become husks as well, but keep the VRAM: requests that
@@ -15,25 +16,45 @@
 
 #include "mas_trace.h"
 
-/* Pages inserted by one page fault, at most. */
-#define MAS_FAULT_PAGES	512
-
-static void mas_mem_free_now(struct mas_mem *mem)
+/**
+ * mas_mem_release - free a handle that nobody refers to
+ * @mem: the handle; gone on success
+ *
+ * Context: may sleep.
+ * Return: false, and nothing was done, if somebody has its pages pinned.
+ */
+bool mas_mem_release(struct mas_mem *mem)
 {
 	struct mxcd_gpu *gpu = mem->gpu;
+	bool pinned = false;
 
 	mutex_lock(&gpu->lock);
 	if (!list_empty(&mem->node)) {
-		list_del_init(&mem->node);
-		mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
+		pinned = mas_gup_pinned(mem);
+		if (!pinned) {
+			list_del_init(&mem->node);
+			mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
+		}
 	}
 	mutex_unlock(&gpu->lock);
+	if (pinned)
+		return false;
 
 	mxcd_gpu_put(gpu);
-	mas_quota_uncharge(mem->quota, mem->size);
+	if (mem->quota)
+		mas_quota_uncharge(mem->quota, mem->size);
 	kvfree(mem->bvecs);
 	kvfree(mem->starts);
+	if (mem->whole)
+		mas_mem_put_sync(mem->whole);
 	kfree_rcu(mem, rcu);
+	return true;
+}
+
+static void mas_mem_free_now(struct mas_mem *mem)
+{
+	if (!mas_mem_release(mem))
+		mas_gup_linger(mem);
 }
 
 static void mas_mem_free_work(struct work_struct *work)
@@ -45,7 +66,8 @@ static void mas_mem_free_work(struct work_struct *work)
  * mas_mem_put_sync - drop a reference to a handle
  * @mem: the handle
  *
- * Context: may sleep. If it is the last, the VRAM is free on return.
+ * Context: may sleep. If it is the last, the VRAM is free on return, or as soon as
+ * nobody has it pinned.
  */
 void mas_mem_put_sync(struct mas_mem *mem)
 {
@@ -122,6 +144,73 @@ err_free:
 	return ERR_PTR(ret);
 }
 
+/* Copy the extents of a range. */
+static int mas_mem_cut(struct mas_mem *mem, const struct mas_view *view, u64 offset)
+{
+	u64 at, skip, end = offset + mem->size;
+	struct bio_vec *bvec;
+	unsigned int i;
+
+	mem->bvecs = kvmalloc_array(view->nr_bvecs, sizeof(*bvec), GFP_KERNEL_ACCOUNT);
+	if (!mem->bvecs)
+		return -ENOMEM;
+
+	for (i = 0; i < view->nr_bvecs && view->starts[i] < end; i++) {
+		at = view->starts[i];
+		if (at + view->bvecs[i].bv_len <= offset)
+			continue;
+		skip = offset > at ? offset - at : 0;
+		bvec = &mem->bvecs[mem->nr_bvecs++];
+		bvec_set_page(bvec, view->bvecs[i].bv_page + PHYS_PFN(skip),
+			      min_t(u64, view->bvecs[i].bv_len, end - at) - skip, 0);
+	}
+
+	return mas_mem_index(mem);
+}
+
+/**
+ * mas_mem_part - memory that is a part of another
+ * @mem: the other; a reference is taken to it, or to what it is a part of itself
+ * @offset: in bytes, a multiple of PAGE_SIZE
+ * @size: in bytes, likewise, not 0; @offset + @size is within @mem
+ * @quota: that it is charged to, or NULL
+ *
+ * Context: may sleep.
+ * Return: the part, to be given back by mas_mem_put(), -ENOMEM or -EDQUOT.
+ */
+struct mas_mem *mas_mem_part(struct mas_mem *mem, u64 offset, u64 size,
+			     struct mas_quota *quota)
+{
+	struct mas_mem *part = kzalloc(sizeof(*part), GFP_KERNEL_ACCOUNT);
+	int ret = -ENOMEM;
+
+	if (!part)
+		return ERR_PTR(-ENOMEM);
+
+	refcount_set(&part->ref, 1);
+	part->gpu = mem->gpu;
+	part->size = size;
+	part->view.generation = mem->view.generation;
+	INIT_LIST_HEAD(&part->node);
+	INIT_WORK(&part->free_work, mas_mem_free_work);
+
+	ret = mas_mem_cut(part, &mem->view, offset);
+	if (!ret && quota)
+		ret = mas_quota_charge(quota, size);
+	if (ret) {
+		kvfree(part->starts);
+		kvfree(part->bvecs);
+		kfree(part);
+		return ERR_PTR(ret);
+	}
+
+	part->quota = quota;
+	part->whole = mem->whole ? mem->whole : mem;
+	refcount_inc(&part->whole->ref);
+	kref_get(&part->gpu->ref);
+	return part;
+}
+
 static int mas_mem_check(struct mas_ctx *ctx, const struct mxcd_mas_alloc *args)
 {
 	if (args->flags || args->__reserved || !args->length)
@@ -147,20 +236,42 @@ static struct mas_mem *mas_mem_alloc_on(u32 index, u64 length, struct mas_quota 
 	return mem;
 }
 
-/*
- * Give a handle an offset for mmap(). A page behind each range stays free, so that
- * running over the end of one handle is an error and not the next handle.
+/**
+ * mas_mem_place - give a handle an offset for mmap()
+ * @ctx: the context
+ * @mem: the handle
+ * @first: offset 0, which is that of memory that mmap() has allocated
+ *
+ * A page behind each range stays free, so that running over the end of one handle is
+ * an error and not the next handle. What has room for a huge page gets an offset that
+ * is a multiple of one.
+ *
+ * Context: may sleep.
+ * Return: 0, to be undone by mas_mem_abort(), -ENOMEM, or -EEXIST for @first.
  */
-static int mas_mem_place(struct mas_ctx *ctx, struct mas_mem *mem)
+int mas_mem_place(struct mas_ctx *ctx, struct mas_mem *mem, bool first)
 {
-	return mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, PHYS_PFN(mem->size) + 1, 1,
-				 PHYS_PFN(LLONG_MAX), GFP_KERNEL_ACCOUNT);
+	unsigned long pages = PHYS_PFN(mem->size), align = 1;
+	int ret;
+
+	if (first)
+		return mtree_insert_range(&ctx->maps, 0, pages, mem, GFP_KERNEL_ACCOUNT);
+
+	if (mem->size >= PMD_SIZE)
+		align = PHYS_PFN(PMD_SIZE);
+	ret = mtree_alloc_range(&ctx->maps, &mem->pgoff, mem, pages + align, 1,
+				PHYS_PFN(LLONG_MAX), GFP_KERNEL_ACCOUNT);
+	if (!ret)
+		mem->pgoff = ALIGN(mem->pgoff, align);
+
+	return ret;
 }
 
 /**
  * mas_mem_alloc - ioctl(MXCD_MAS_ALLOC)
  * @ctx: the context
  * @args: in and out, &struct mxcd_mas_alloc
+ * @first: for mmap(), at offset 0; -EEXIST when there is something
  *
  * The handle is not in use before mas_mem_commit(), which must follow, or
  * mas_mem_abort().
@@ -168,7 +279,7 @@ static int mas_mem_place(struct mas_ctx *ctx, struct mas_mem *mem)
  * Context: may sleep; killable while the VRAM is cleared.
  * Return: the memory or an errno as documented there; then nothing is allocated.
  */
-struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
+struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args, bool first)
 {
 	struct mas_mem *mem;
 	int ret;
@@ -183,7 +294,7 @@ struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args)
 	if (IS_ERR(mem))
 		goto err_id;
 
-	ret = mas_mem_place(ctx, mem);
+	ret = mas_mem_place(ctx, mem, first);
 	if (ret)
 		goto err_mem;
 
@@ -253,7 +364,8 @@ int mas_mem_free(struct mas_ctx *ctx, u32 handle)
 
 /**
  * mas_mem_revoke_all - take the VRAM from all handles of a GPU
- * @gpu: a GPU whose gate is drained and whose mappings are zapped
+ * @gpu: a GPU whose gate is drained, whose mappings are zapped and whose pages
+ *	nobody has pinned
  *
  * Context: may sleep.
  */
@@ -268,109 +380,4 @@ void mas_mem_revoke_all(struct mxcd_gpu *gpu)
 		cond_resched();
 	}
 	mutex_unlock(&gpu->lock);
-}
-
-static void mas_vm_open(struct vm_area_struct *vma)
-{
-	struct mas_mem *mem = vma->vm_private_data;
-
-	refcount_inc(&mem->ref);
-}
-
-static void mas_vm_close(struct vm_area_struct *vma)
-{
-	mas_mem_put_sync(vma->vm_private_data);
-}
-
-/* Insert the page that is missing and those that follow in its extent. */
-static vm_fault_t mas_vm_insert(struct mas_mem *mem, struct vm_fault *vmf)
-{
-	u64 offset = PFN_PHYS(vmf->pgoff - mem->pgoff);
-	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE);
-	unsigned long contig, pfn = mas_view_page(&mem->view, offset, &contig);
-	unsigned long n = min3(contig, PHYS_PFN(vmf->vma->vm_end - addr),
-			       (unsigned long)MAS_FAULT_PAGES);
-	vm_fault_t ret, first = VM_FAULT_NOPAGE;
-	unsigned long i;
-
-	for (i = 0; i < n; i++) {
-		ret = vmf_insert_pfn(vmf->vma, addr + i * PAGE_SIZE, pfn + i);
-		if (!i)
-			first = ret;
-		if (ret != VM_FAULT_NOPAGE)
-			break;
-	}
-
-	return first;
-}
-
-static vm_fault_t mas_vm_fault(struct vm_fault *vmf)
-{
-	struct mas_mem *mem = vmf->vma->vm_private_data;
-	vm_fault_t ret;
-
-	/* Unbind zaps all mappings after it has closed the gate. */
-	if (!mxcd_gpu_tryenter(mem->gpu))
-		return VM_FAULT_SIGBUS;
-	ret = mxcd_gpu_has_lost(mem->gpu, mem->view.generation) ? VM_FAULT_SIGBUS :
-								   mas_vm_insert(mem, vmf);
-	mxcd_gpu_leave(mem->gpu);
-
-	return ret;
-}
-
-static const struct vm_operations_struct mas_vm_ops = {
-	.open	= mas_vm_open,
-	.close	= mas_vm_close,
-	.fault	= mas_vm_fault,
-};
-
-static struct mas_mem *mas_mem_get_by_pgoff(struct mas_ctx *ctx, unsigned long pgoff)
-{
-	struct mas_mem *mem;
-
-	rcu_read_lock();
-	mem = mtree_load(&ctx->maps, pgoff);
-	if (mem && !refcount_inc_not_zero(&mem->ref))
-		mem = NULL;
-	rcu_read_unlock();
-
-	return mem;
-}
-
-/**
- * mas_mem_mmap - map a handle
- * @ctx: the context
- * @vma: the mapping; its offset names the handle
- *
- * The CPU's view only: VM_PFNMAP, write-combining. Direct I/O of other programs
- * cannot name it.
- *
- * Context: may sleep; mmap_lock is held for writing.
- * Return: 0, -EINVAL (private or executable mapping, range beyond the handle) or
- * -ENOENT.
- */
-int mas_mem_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma)
-{
-	struct mas_mem *mem;
-
-	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_flags & VM_EXEC)
-		return -EINVAL;
-
-	mem = mas_mem_get_by_pgoff(ctx, vma->vm_pgoff);
-	if (!mem)
-		return -ENOENT;
-
-	if (vma->vm_pgoff - mem->pgoff + vma_pages(vma) > PHYS_PFN(mem->size)) {
-		mas_mem_put_sync(mem);
-		return -EINVAL;
-	}
-
-	vm_flags_mod(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
-	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-	vma->vm_private_data = mem;
-	vma->vm_ops = &mas_vm_ops;
-	trace_mas_map(ctx, mem, PFN_PHYS(vma->vm_pgoff - mem->pgoff),
-		      vma->vm_end - vma->vm_start);
-	return 0;
 }

@@ -224,6 +224,28 @@ static unsigned int bound_reason(struct pci_dev *storage, struct mxcd_gpu *gpu)
 }
 
 /**
+ * mas_pci_peer_reason - why there is no p2p between any function and a GPU
+ * @peer: the function, a reference is held
+ * @gpu: the GPU
+ *
+ * Context: may sleep; the device lock of @peer is not held.
+ * Return: &enum mxcd_mas_reason.
+ */
+unsigned int mas_pci_peer_reason(struct pci_dev *peer, struct mxcd_gpu *gpu)
+{
+	unsigned int reason = MXCD_MAS_REASON_NOT_READY;
+
+	mutex_lock(&mas_pci_lock);
+	if (device_trylock(&peer->dev)) {
+		reason = bound_reason(peer, gpu);
+		device_unlock(&peer->dev);
+	}
+	mutex_unlock(&mas_pci_lock);
+
+	return reason;
+}
+
+/**
  * mas_pci_distance - how far apart two functions are
  * @storage: storage controller, a reference is held
  * @gpu: the GPU

@@ -11,7 +11,8 @@
 #include "mxcd_version.h"
 
 #define MAS_FEATURES	(MXCD_MAS_FEATURE_SEGS | \
-			 (IS_ENABLED(CONFIG_IO_URING) ? MXCD_MAS_FEATURE_URING : 0))
+			 (IS_ENABLED(CONFIG_IO_URING) ? MXCD_MAS_FEATURE_URING : 0) | \
+			 (mas_ringbuf_works() ? MXCD_MAS_FEATURE_BUFFER : 0))
 
 #define MAS_DRIVER_VERSION	(MXCD_VERSION_MAJOR << 16 | MXCD_VERSION_MINOR << 8 | \
 				 MXCD_VERSION_PATCH)
@@ -215,6 +216,18 @@ static s64 mas_key_gpu(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 	return args->key == MXCD_MAS_KEY_VRAM_SIZE ? gpu.out_vram_size : gpu.out_vram_free;
 }
 
+static s64 mas_key_gup(struct mas_ctx *ctx, const struct mxcd_mas_req *args, u16 *reason)
+{
+	struct mxcd_gpu *gpu = mas_gpu_enter(ctx, args->arg);
+
+	if (IS_ERR(gpu))
+		return PTR_ERR(gpu);
+
+	*reason = mas_gup_reason(gpu, NULL);
+	mxcd_gpu_leave(gpu);
+	return !*reason;
+}
+
 static s64 mas_key_handle(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 {
 	struct mas_mem *mem = mas_mem_get(ctx, args->handle);
@@ -274,6 +287,7 @@ static bool mas_key_names(const struct mxcd_mas_req *args)
 	switch (args->key) {
 	case MXCD_MAS_KEY_VRAM_SIZE:
 	case MXCD_MAS_KEY_VRAM_FREE:
+	case MXCD_MAS_KEY_GUP:
 		gpu = true;
 		break;
 	case MXCD_MAS_KEY_HANDLE_SIZE:
@@ -299,7 +313,7 @@ static bool mas_key_names(const struct mxcd_mas_req *args)
  * mas_query_key - answer a QUERY request
  * @ctx: the context
  * @args: the request
- * @reason: set for the keys that ask for a route
+ * @reason: set for the keys that ask for a route, or for GUP
  * @wait: may wait for disks
  *
  * Context: may sleep.
@@ -331,6 +345,8 @@ s64 mas_query_key(struct mas_ctx *ctx, const struct mxcd_mas_req *args,
 	case MXCD_MAS_KEY_VRAM_SIZE:
 	case MXCD_MAS_KEY_VRAM_FREE:
 		return mas_key_gpu(ctx, args);
+	case MXCD_MAS_KEY_GUP:
+		return mas_key_gup(ctx, args, reason);
 	case MXCD_MAS_KEY_HANDLE_SIZE:
 	case MXCD_MAS_KEY_HANDLE_MMAP:
 		return mas_key_handle(ctx, args);

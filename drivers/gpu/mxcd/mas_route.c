@@ -42,6 +42,7 @@ static const char * const mas_reasons[] = {
 	[MXCD_MAS_REASON_DM]		= "dm target unknown",
 	[MXCD_MAS_REASON_NOT_PCI]	= "NVMe over a network",
 	[MXCD_MAS_REASON_P2PDMA]	= "refused by P2PDMA",
+	[MXCD_MAS_REASON_GUP]		= "module parameter gup is 0",
 };
 
 /**
@@ -85,8 +86,16 @@ struct mas_route mas_route_eval(struct pci_dev *storage, struct mxcd_gpu *gpu, b
 	return route_by_reason(reason);
 }
 
-/* As above, but only what is proved is p2p. */
-static unsigned int proved_reason(struct pci_dev *storage, struct mxcd_gpu *gpu, bool write)
+/**
+ * mas_route_proved - as mas_route_eval(), but only what is proved is p2p
+ * @storage: the controller, a reference is held
+ * @gpu: the GPU
+ * @write: from VRAM to storage
+ *
+ * Context: may sleep, not for a disk.
+ * Return: &enum mxcd_mas_reason.
+ */
+unsigned int mas_route_proved(struct pci_dev *storage, struct mxcd_gpu *gpu, bool write)
 {
 	struct mas_route route = mas_route_eval(storage, gpu, write);
 
@@ -103,10 +112,10 @@ static unsigned int proved_reason(struct pci_dev *storage, struct mxcd_gpu *gpu,
 static unsigned int stack_member_reason(struct pci_dev *storage, struct mxcd_gpu *gpu,
 					bool write)
 {
-	unsigned int reason = proved_reason(storage, gpu, write);
+	unsigned int reason = mas_route_proved(storage, gpu, write);
 
 	if (reason == MXCD_MAS_REASON_NOT_PROVED && write && mas_policy_trusts_writes())
-		reason = proved_reason(storage, gpu, false);
+		reason = mas_route_proved(storage, gpu, false);
 
 	return reason;
 }
@@ -150,7 +159,7 @@ static unsigned int file_reason(struct mas_file *file, struct mxcd_gpu *gpu, boo
 {
 	if (file->pdev) {
 		*decider = pci_dev_get(file->pdev);
-		return proved_reason(file->pdev, gpu, write);
+		return mas_route_proved(file->pdev, gpu, write);
 	}
 
 	return file->stack ? stack_reason(file->stack, gpu, write, decider) : file->reason;
@@ -203,9 +212,20 @@ u64 mas_route_work_out(struct mas_file *file, struct mxcd_gpu *gpu)
 	return packed;
 }
 
-static int route_prove(struct pci_dev *storage, struct mxcd_gpu *gpu)
+/**
+ * mas_route_prove_storage - have reads from a controller to a GPU proved
+ * @storage: the controller, a reference is held
+ * @gpu: the GPU, a reference is held
+ *
+ * Does nothing where that is done, or where it is no use. Waits for a disk, but for
+ * a kill.
+ *
+ * Context: may sleep; no gate is held.
+ * Return: 0 or -EINTR.
+ */
+int mas_route_prove_storage(struct pci_dev *storage, struct mxcd_gpu *gpu)
 {
-	if (proved_reason(storage, gpu, false) != MXCD_MAS_REASON_NOT_PROVED)
+	if (mas_route_proved(storage, gpu, false) != MXCD_MAS_REASON_NOT_PROVED)
 		return 0;
 
 	return mas_proof_run(gpu, storage);
@@ -225,12 +245,12 @@ void mas_route_prove(struct mas_file *file, struct mxcd_gpu *gpu)
 	struct pci_dev *storage = NULL;
 
 	if (file->pdev)
-		route_prove(file->pdev, gpu);
+		mas_route_prove_storage(file->pdev, gpu);
 	if (!file->stack || mas_stack_reason(file->stack))
 		return;
 
 	while ((storage = mas_stack_next(file->stack, storage))) {
-		if (route_prove(storage, gpu)) {
+		if (mas_route_prove_storage(storage, gpu)) {
 			pci_dev_put(storage);
 			break;
 		}
@@ -291,6 +311,17 @@ struct mas_route mas_route_promise(struct mas_file *file, struct mxcd_gpu *gpu, 
 }
 
 /**
+ * mas_route_now - tells whether verdicts may have changed
+ *
+ * Context: any.
+ * Return: a number, another one when verdicts may have changed.
+ */
+u32 mas_route_now(void)
+{
+	return atomic_read(&mas_route_generation);
+}
+
+/**
  * mas_route_forget - forget cached verdicts
  *
  * Context: any.
@@ -312,5 +343,6 @@ void mas_route_forget(void)
 void mas_route_changed(void)
 {
 	mas_route_forget();
+	mas_gup_changed();
 	mxcd_links_changed();
 }

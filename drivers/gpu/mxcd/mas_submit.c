@@ -48,6 +48,9 @@ static const struct {
 	[MXCD_MAS_OP_FDATASYNC]	 = { USES_FILE, MXCD_MAS_REQ_FD | ORDER_FLAGS },
 	[MXCD_MAS_OP_FLUSH]	 = { USES_HANDLE, ORDER_FLAGS },
 	[MXCD_MAS_OP_CANCEL]	 = { USES_MEM_OFF, MXCD_MAS_REQ_LINK },
+	[MXCD_MAS_OP_PEEK]	 = { USES_HANDLE | USES_LENGTH | USES_MEM_OFF, MXCD_MAS_REQ_LINK },
+	[MXCD_MAS_OP_POKE]	 = { USES_HANDLE | USES_LENGTH | USES_MEM_OFF | USES_ARG,
+				     MXCD_MAS_REQ_LINK },
 };
 
 static unsigned int mas_fields_set(const struct mxcd_mas_req *args)
@@ -252,7 +255,7 @@ static s64 mas_io_alloc_mem(struct mas_ctx *ctx, const struct mxcd_mas_req *args
 		.handle	= args->handle,
 		.length	= args->length,
 	};
-	struct mas_mem *mem = mas_mem_alloc(ctx, &alloc);
+	struct mas_mem *mem = mas_mem_alloc(ctx, &alloc, false);
 
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
@@ -289,6 +292,9 @@ static s64 mas_io_control(struct mas_req *req, const struct mxcd_mas_req *args, 
 		return mas_file_unregister(req->ctx, args->file);
 	case MXCD_MAS_OP_CANCEL:
 		return mas_ctx_cancel(req->ctx, args->mem_offset);
+	case MXCD_MAS_OP_PEEK:
+	case MXCD_MAS_OP_POKE:
+		return mas_peek_req(req->ctx, args);
 	default:
 		return -EOPNOTSUPP;
 	}

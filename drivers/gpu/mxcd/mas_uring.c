@@ -135,6 +135,8 @@ int mas_uring_issue(struct mas_ctx *ctx, struct io_uring_cmd *cmd,
 
 	if (issue_flags & IO_URING_F_CANCEL)
 		return mas_ctx_cancel_cmd(ctx, cmd);
+	if (cmd->cmd_op == MXCD_MAS_BUFFER)
+		return mas_ringbuf_issue(ctx, cmd, issue_flags);
 	if (cmd->cmd_op != MXCD_MAS_TRANSFER)
 		return -ENOTTY;
 

@@ -94,6 +94,9 @@ struct mxcd_provider {
  * @size: bytes in the window that can be allocated; 0 while MAS is off
  * @scratch: one bit for each page behind them that is in use, see
  *	mxcd_vram_take_scratch()
+ * @counted: each page has references of its own, so that programs may pin it; one
+ *	while nobody does
+ * @gup_allowed: what mas_route_now() was when that was found to be all right
  */
 struct mxcd_vram {
 	const struct mxcd_provider *provider;
@@ -105,6 +108,8 @@ struct mxcd_vram {
 	phys_addr_t base;
 	u64 size;
 	unsigned long scratch;
+	bool counted;
+	u32 gup_allowed;
 };
 
 /**

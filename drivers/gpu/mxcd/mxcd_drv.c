@@ -312,10 +312,12 @@ static void mxcd_gpu_disable(struct mxcd_gpu *gpu)
 	percpu_ref_kill(&gpu->gate);
 	trace_mas_gate(gpu, "closed");
 	mxcd_gpu_doubt(gpu);
+	mas_dmabuf_revoke(gpu);
 	wait_for_completion(&gpu->drained);
 	trace_mas_gate(gpu, "drained");
 	mas_proof_drop_gpu(gpu);
 	mas_dev_zap();
+	mas_gup_wait(gpu);
 	mas_mem_revoke_all(gpu);
 	mxcd_vram_del(gpu);
 }
@@ -585,6 +587,7 @@ static void __exit mxcd_exit(void)
 	mxcd_layout_exit();
 	mas_stats_exit();
 	mas_ctx_wait_all();
+	mas_gup_exit();
 	mas_proof_exit();
 	destroy_workqueue(mas_wq);
 

@@ -193,6 +193,13 @@ static ssize_t mas_holders_show_attr(struct kobject *kobj, struct kobj_attribute
 	return mas_holders_show(to_node(kobj)->gpu, buf);
 }
 
+static ssize_t mas_gup_show_attr(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return mas_gup_show(to_node(kobj)->gpu, buf);
+}
+
+static struct kobj_attribute mas_gup_attr = __ATTR(mas_gup, 0444, mas_gup_show_attr, NULL);
+
 /* Processes of all containers are in it. */
 static struct kobj_attribute mas_holders_attr =
 	__ATTR(mas_holders, 0400, mas_holders_show_attr, NULL);
@@ -202,6 +209,7 @@ static struct attribute *node_attrs[] = {
 	&properties_attr.attr,
 	&mas_state_attr.attr,
 	&mas_provider_attr.attr,
+	&mas_gup_attr.attr,
 	&mas_holders_attr.attr,
 	NULL
 };
@@ -209,7 +217,7 @@ static struct attribute *node_attrs[] = {
 static umode_t node_attr_visible(struct kobject *kobj, struct attribute *attr, int n)
 {
 	bool of_gpu = attr == &mas_state_attr.attr || attr == &mas_provider_attr.attr ||
-		      attr == &mas_holders_attr.attr;
+		      attr == &mas_gup_attr.attr || attr == &mas_holders_attr.attr;
 
 	if (of_gpu && !to_node(kobj)->gpu)
 		return 0;

@@ -10,6 +10,9 @@
  * gives it a file in sysfs that programs can map), and VRAM is handed out from it
  * as with the other provider.
  *
+ * Programs may pin these pages for direct I/O, never for longer than that, and the
+ * kernel hands them to no device that cannot reach them.
+ *
  * How many references an idle page has depends on the kernel: one, or none. A
  * page with none must not be referenced, not even for a moment: when the reference
  * goes, P2PDMA takes the page back although it was not freed. So pages have one
@@ -51,7 +54,7 @@ static void p2pdma_return_pages(struct mxcd_vram *vram)
 
 	for (i = 0; i < p2pdma_nr_pages(vram); i++) {
 		page = p2pdma_page(vram, i);
-		/* Nobody can have got hold of one: a bug, here or elsewhere. */
+		/* mas_gup_wait() has waited for that: a bug, here or elsewhere. */
 		WARN_ON_ONCE(page_ref_count(page) != 1);
 		set_page_count(page, vram->page_base);
 		if (IS_ALIGNED(i, SZ_64K))
@@ -83,6 +86,7 @@ static int p2pdma_add(struct mxcd_gpu *gpu)
 
 	vram->page_struct_bytes = p2pdma_nr_pages(vram) * sizeof(struct page);
 	p2pdma_take_pages(vram);
+	vram->counted = true;
 	return 0;
 }
 

@@ -245,6 +245,7 @@ static void mxcd_vram_unmap(struct mxcd_gpu *gpu)
 		provider->del(gpu);
 	gpu->vram.provider = NULL;
 	gpu->vram.page_struct_bytes = 0;
+	gpu->vram.counted = false;
 	devres_release_group(&gpu->pdev->dev, &gpu->vram);
 }
 
@@ -403,6 +404,18 @@ bool mxcd_vram_veto(struct mxcd_gpu *gpu, struct pci_dev *storage)
 	return provider && provider->veto && provider->veto(gpu, storage);
 }
 
+/* Huge page tables can map what begins where a huge page may. */
+static unsigned long mxcd_vram_try(struct gen_pool *pool, u64 size)
+{
+	struct genpool_data_align align = { .align = PMD_SIZE };
+	unsigned long addr = 0;
+
+	if (size >= PMD_SIZE)
+		addr = gen_pool_alloc_algo(pool, size, gen_pool_first_fit_align, &align);
+
+	return addr ? addr : gen_pool_alloc(pool, size);
+}
+
 /*
  * Take one extent of @want bytes or, where space is fragmented, a smaller one:
  * half, a quarter, down to one granule. No larger one than @got, the last that was
@@ -414,7 +427,7 @@ static phys_addr_t mxcd_vram_take(struct gen_pool *pool, u64 want, u64 *got)
 	u64 size = min(want, *got);
 
 	for (;;) {
-		addr = gen_pool_alloc(pool, size);
+		addr = mxcd_vram_try(pool, size);
 		if (addr) {
 			*got = size;
 			return addr;

@@ -5,18 +5,20 @@
  * The kernel maps such pages for DMA as it maps RAM and asks nobody whether the
  * machine routes traffic between two devices; mas_route.c does.
  *
- * No program can get hold of such a page: they are mapped by VM_PFNMAP only. So
- * they may be compound, which costs less host RAM: the kernel keeps the page
- * structs of a compound page's head and makes the others share one page. References
- * to any of them are those of the head then, so whoever makes these pages reachable
- * for get_user_pages() must not make them compound.
+ * Unless the administrator wants that (mas_gup.c), no program can get hold of such a
+ * page: they are mapped by VM_PFNMAP only. So they may be compound, which costs less
+ * host RAM: the kernel keeps the page structs of a compound page's head and makes
+ * the others share one page. References to any of them are those of the head then,
+ * so pages that get_user_pages() may reach are single.
  */
 #include <linux/huge_mm.h>
 #include <linux/memremap.h>
+#include <linux/dma-buf-mapping.h>
 #include <linux/mm.h>
+#include <linux/pci-p2pdma.h>
 #include <linux/pci.h>
 
-#include "mxcd.h"
+#include "mas.h"
 
 /* The largest compound pages that the window is made of; order 0: single pages. */
 static unsigned int zone_order(const struct range *window)
@@ -50,7 +52,8 @@ static int zone_add(struct mxcd_gpu *gpu)
 
 	pgmap->type = MEMORY_DEVICE_GENERIC;
 	pgmap->nr_range = 1;
-	pgmap->vmemmap_shift = zone_order(&pgmap->range);
+	gpu->vram.counted = mas_gup_wanted();
+	pgmap->vmemmap_shift = gpu->vram.counted ? 0 : zone_order(&pgmap->range);
 
 	va = devm_memremap_pages(&gpu->pdev->dev, pgmap);
 	if (IS_ERR(va)) {
@@ -58,6 +61,10 @@ static int zone_add(struct mxcd_gpu *gpu)
 			      start, end, PTR_ERR(va));
 		return PTR_ERR(va);
 	}
+
+	/* For mas_dmabuf.c. Without it no other driver can attach. */
+	if (pcim_p2pdma_init(gpu->pdev))
+		pci_dbg(gpu->pdev, "no P2PDMA provider\n");
 
 	gpu->vram.va = va;
 	gpu->vram.page_struct_bytes = zone_page_struct_bytes(pgmap);

@@ -28,6 +28,12 @@
  * named out_* are written by the kernel on success and ignored on input.
  * Fields named __reserved must be zero. Unknown flags are refused.
  *
+ * VRAM is mapped with mmap(2): MAP_SHARED, without PROT_EXEC, not inherited by
+ * fork(2). A handle is mapped at the offset that ALLOC returns. On a context that has
+ * no handle yet, mmap(2) with offset 0 allocates as much VRAM as it is asked to map,
+ * on the first GPU that the context reaches, and maps it; the memory is a handle as
+ * any other, its number is 1 and its offset stays 0. Errors are those of ALLOC.
+ *
  * Identifiers (memory handles and file ids) are numbers from 1 to
  * %MXCD_MAS_ID_MAX. Wherever one is made, 0 lets the kernel choose and any other
  * value asks for just that number.
@@ -73,6 +79,12 @@
 #define MXCD_MAS_TRANSFER	_IO(MXCD_MAS_IOC_TYPE, 0x07)
 #define MXCD_MAS_EVENTFD	_IO(MXCD_MAS_IOC_TYPE, 0x08)
 #define MXCD_MAS_RESTRICT	_IO(MXCD_MAS_IOC_TYPE, 0x09)
+#define MXCD_MAS_EXPORT		_IO(MXCD_MAS_IOC_TYPE, 0x0a)
+#define MXCD_MAS_IMPORT		_IO(MXCD_MAS_IOC_TYPE, 0x0b)
+#define MXCD_MAS_PEEK		_IO(MXCD_MAS_IOC_TYPE, 0x0c)
+#define MXCD_MAS_POKE		_IO(MXCD_MAS_IOC_TYPE, 0x0d)
+/* A command of io_uring alone. */
+#define MXCD_MAS_BUFFER		_IO(MXCD_MAS_IOC_TYPE, 0x0e)
 
 /**
  * enum mxcd_mas_op - what a request does
@@ -95,6 +107,13 @@
  *	none is in flight. A piece of a transfer that is with the storage is not
  *	called back; pieces that are not, do not start. A cancelled transfer
  *	completes with the bytes it had moved, or with -ECANCELED.
+ * @MXCD_MAS_OP_PEEK: read @length bytes, 1 to 4, at @mem_offset of @handle. Result:
+ *	the number that they are, the first byte the lowest.
+ * @MXCD_MAS_OP_POKE: write the lower @length bytes, 1 to 4, of @arg there. Result:
+ *	@length.
+ * @MXCD_MAS_OP_EXPORT: no request: names ioctl(MXCD_MAS_EXPORT) for
+ *	ioctl(MXCD_MAS_RESTRICT)
+ * @MXCD_MAS_OP_IMPORT: likewise ioctl(MXCD_MAS_IMPORT)
  *
  * Any other operation completes with -EOPNOTSUPP. READ, WRITE, FSYNC, FDATASYNC
  * and FLUSH are I/O operations: they may complete later, and in any order. The
@@ -114,6 +133,10 @@ enum mxcd_mas_op {
 	MXCD_MAS_OP_FDATASYNC	= 9,
 	MXCD_MAS_OP_FLUSH	= 10,
 	MXCD_MAS_OP_CANCEL	= 11,
+	MXCD_MAS_OP_PEEK	= 12,
+	MXCD_MAS_OP_POKE	= 13,
+	MXCD_MAS_OP_EXPORT	= 14,
+	MXCD_MAS_OP_IMPORT	= 15,
 };
 
 /**
@@ -141,6 +164,8 @@ enum mxcd_mas_op {
  * @MXCD_MAS_KEY_MAX_SEGS: segments that one request may have
  * @MXCD_MAS_KEY_DRIVER_VERSION: version of the driver, major << 16 | minor << 8 |
  *	patch
+ * @MXCD_MAS_KEY_GUP: 1 if VRAM of GPU @arg that is mapped now can be the buffer of
+ *	direct I/O of any program, else 0 and the completion carries the reason
  */
 enum mxcd_mas_key {
 	MXCD_MAS_KEY_VERSION		= 1,
@@ -160,16 +185,19 @@ enum mxcd_mas_key {
 	MXCD_MAS_KEY_ROUTE_WRITE	= 15,
 	MXCD_MAS_KEY_MAX_SEGS		= 16,
 	MXCD_MAS_KEY_DRIVER_VERSION	= 17,
+	MXCD_MAS_KEY_GUP		= 18,
 };
 
 /**
  * enum mxcd_mas_feature - what this kernel can do beyond the base
  * @MXCD_MAS_FEATURE_SEGS: requests with a segment list are served
  * @MXCD_MAS_FEATURE_URING: requests are taken from io_uring
+ * @MXCD_MAS_FEATURE_BUFFER: VRAM can be a registered buffer, &struct mxcd_mas_buffer
  */
 enum mxcd_mas_feature {
 	MXCD_MAS_FEATURE_SEGS	= 1 << 0,
 	MXCD_MAS_FEATURE_URING	= 1 << 1,
+	MXCD_MAS_FEATURE_BUFFER	= 1 << 2,
 };
 
 /**
@@ -224,20 +252,20 @@ struct mxcd_mas_seg {
  * @flags: &enum mxcd_mas_req_flags
  * @file: READ, WRITE, FSYNC, FDATASYNC, QUERY, UNREGISTER: file id, or descriptor
  *	with %MXCD_MAS_REQ_FD (not UNREGISTER). REGISTER: file id wanted, 0: any.
- * @handle: READ, WRITE, FLUSH, QUERY, FREE: memory handle. ALLOC: handle wanted,
+ * @handle: READ, WRITE, FLUSH, QUERY, FREE, PEEK, POKE: memory handle. ALLOC: handle wanted,
  *	0: any.
  * @file_offset: READ, WRITE: first byte in the file; any value from 0 to
  *	2^63 - 1
  * @length: READ, WRITE: bytes to move; @file_offset + @length must not pass
- *	2^63 - 1. ALLOC: bytes wanted.
+ *	2^63 - 1. ALLOC: bytes wanted. PEEK, POKE: 1 to 4.
  * @mem_offset: READ, WRITE: first byte within the handle; @mem_offset + @length
- *	must not pass its size. CANCEL: the user_data to look for.
+ *	must not pass its size. PEEK, POKE: likewise. CANCEL: the user_data to look for.
  * @user_data: returned in the completion, never looked at
  * @segs: address of an array of @nr_segs &struct mxcd_mas_seg that replaces
  *	@handle and @mem_offset; only with %MXCD_MAS_FEATURE_SEGS, otherwise zero
  * @nr_segs: number of segments; zero without a list
  * @arg: ALLOC and the QUERY keys that name a GPU: index of the GPU. REGISTER: the
- *	file descriptor.
+ *	file descriptor. POKE: the number.
  *
  * A field that an operation does not use must be zero. The request is copied
  * when it is submitted; its memory may be reused as soon as the call returns.
@@ -313,6 +341,7 @@ enum mxcd_mas_route {
  * @MXCD_MAS_REASON_NOT_PCI: the NVMe controller is not on PCI
  * @MXCD_MAS_REASON_P2PDMA: the kernel's P2PDMA, which provides the page structs,
  *	refuses the way although the rules of this driver do not
+ * @MXCD_MAS_REASON_GUP: for %MXCD_MAS_KEY_GUP only: the parameter gup is 0
  */
 enum mxcd_mas_reason {
 	MXCD_MAS_REASON_NONE		= 0,
@@ -340,6 +369,7 @@ enum mxcd_mas_reason {
 	MXCD_MAS_REASON_DM		= 22,
 	MXCD_MAS_REASON_NOT_PCI		= 23,
 	MXCD_MAS_REASON_P2PDMA		= 24,
+	MXCD_MAS_REASON_GUP		= 25,
 };
 
 /**
@@ -607,6 +637,37 @@ struct mxcd_mas_uring {
 	__aligned_u64 comp;
 };
 
+/* Empty the slot; only @slot counts. */
+#define MXCD_MAS_BUFFER_REMOVE	(1 << 0)
+
+/**
+ * struct mxcd_mas_buffer - VRAM as a registered buffer of a ring
+ * @size: sizeof(struct mxcd_mas_buffer)
+ * @flags: 0 or %MXCD_MAS_BUFFER_REMOVE
+ * @handle: the handle
+ * @slot: of the ring's table of buffers, empty
+ * @offset: first byte within the handle, a multiple of the page size
+ * @length: bytes, a multiple of the page size, at least one and less than 4 GiB
+ *
+ * The argument of an IORING_OP_URING_CMD with cmd_op %MXCD_MAS_BUFFER: its address is
+ * @req of the &struct mxcd_mas_uring in the command. READ_FIXED and WRITE_FIXED find the
+ * memory at address 0 of the slot. The VRAM is not reused, and unbind waits, until
+ * the slot is empty and no request uses it.
+ *
+ * -EACCES: the parameter gup is 0, or a storage controller is not proved, see
+ * %MXCD_MAS_KEY_GUP. -EOPNOTSUPP: no %MXCD_MAS_FEATURE_BUFFER. -EBUSY: the slot is
+ * taken, or to be removed and not of this kind. -EINVAL: a bad range, no such slot, or
+ * an empty one to be removed. -EPERM: the context may not map memory.
+ */
+struct mxcd_mas_buffer {
+	__u32 size;
+	__u32 flags;
+	__u32 handle;
+	__u32 slot;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+};
+
 /**
  * struct mxcd_mas_eventfd - ioctl(MXCD_MAS_EVENTFD)
  * @size: sizeof(struct mxcd_mas_eventfd)
@@ -655,6 +716,82 @@ struct mxcd_mas_restrict {
 	__aligned_u64 max_vram;
 	__u32 max_queue;
 	__u32 __reserved;
+};
+
+/**
+ * struct mxcd_mas_export - ioctl(MXCD_MAS_EXPORT)
+ * @size: sizeof(struct mxcd_mas_export)
+ * @flags: must be zero
+ * @handle: the handle
+ * @out_fd: descriptor of the dma-buf, closed by execve(2)
+ * @offset: first byte within the handle, a multiple of the page size
+ * @length: bytes, a multiple of the page size, at least one
+ *
+ * Make a dma-buf of a handle or of a range of it. The memory lives until the last of
+ * them is gone. The buffer can be mapped, passed to another process, imported there,
+ * and attached to by drivers that can address a peer and let themselves be revoked:
+ * that happens when the GPU is unbound. -EINVAL: the range is not within the handle.
+ * -EMFILE: too many descriptors.
+ */
+struct mxcd_mas_export {
+	__u32 size;
+	__u32 flags;
+	__u32 handle;
+	__s32 out_fd;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+};
+
+/**
+ * struct mxcd_mas_import - ioctl(MXCD_MAS_IMPORT)
+ * @size: sizeof(struct mxcd_mas_import)
+ * @flags: must be zero
+ * @fd: descriptor of a dma-buf that ioctl(MXCD_MAS_EXPORT) has made
+ * @handle: in: handle wanted, 0: any; out: the handle
+ * @out_length: bytes
+ * @out_mmap_offset: offset to pass to mmap(2)
+ * @out_gpu: index of the GPU
+ * @out_extents: physically contiguous pieces that the memory is made of
+ *
+ * Make a handle of memory that another context has exported. It is a handle as any
+ * other, and counts as VRAM of this context too. The descriptor may be closed
+ * afterwards. -EBADF: no such descriptor. -EINVAL: no dma-buf. -EOPNOTSUPP: a dma-buf
+ * of another driver: the kernel has no page structs for that, or does not let them be
+ * used. -ENOENT: this context does not reach that GPU.
+ */
+struct mxcd_mas_import {
+	__u32 size;
+	__u32 flags;
+	__s32 fd;
+	__u32 handle;
+	__aligned_u64 out_length;
+	__aligned_u64 out_mmap_offset;
+	__u32 out_gpu;
+	__u32 out_extents;
+};
+
+/**
+ * struct mxcd_mas_peek - ioctl(MXCD_MAS_PEEK) and ioctl(MXCD_MAS_POKE)
+ * @size: sizeof(struct mxcd_mas_peek)
+ * @flags: must be zero
+ * @handle: the handle
+ * @__reserved: must be zero
+ * @offset: first byte within the handle
+ * @length: bytes
+ * @buf: address in the memory of the caller
+ *
+ * Copy from VRAM to the caller (PEEK), or from the caller to VRAM (POKE), by the CPU.
+ * Any offset and length. -EINVAL: the range is not within the handle; nothing was
+ * copied. -EFAULT: a part may have been copied. -EINTR: the caller was killed.
+ */
+struct mxcd_mas_peek {
+	__u32 size;
+	__u32 flags;
+	__u32 handle;
+	__u32 __reserved;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__aligned_u64 buf;
 };
 
 #endif /* _UAPI_LINUX_MXCD_MAS_H */
