@@ -87,6 +87,18 @@ static const struct abi_ioctl abi_ioctls[] = {
 		ABI_IOCTL(RESTRICT, mxcd_mas_restrict), .has_flags = true,
 		.reserved = offsetof(struct mxcd_mas_restrict, __reserved),
 	}, {
+		ABI_IOCTL(EXPORT, mxcd_mas_export), .has_flags = true,
+		.out = 12, .out_len = 4,
+	}, {
+		ABI_IOCTL(IMPORT, mxcd_mas_import), .has_flags = true,
+		.out = 16, .out_len = 24,
+	}, {
+		ABI_IOCTL(PEEK, mxcd_mas_peek), .has_flags = true,
+		.reserved = offsetof(struct mxcd_mas_peek, __reserved),
+	}, {
+		ABI_IOCTL(POKE, mxcd_mas_peek), .has_flags = true,
+		.reserved = offsetof(struct mxcd_mas_peek, __reserved),
+	}, {
 		/* the end */
 	}
 };
@@ -95,6 +107,8 @@ FIXTURE(abi) {
 	int fd;
 	int target;
 	int file;
+	struct mxcd_mas_alloc mem;
+	int buf;		/* a dma-buf of it */
 	__s64 vram_free;
 	char *pages;		/* two, behind them one without access */
 	struct mxcd_mas_req req;
@@ -103,12 +117,18 @@ FIXTURE(abi) {
 
 FIXTURE_SETUP(abi)
 {
+	struct mxcd_mas_export export = { .size = sizeof(export), .length = MAS_PAGE };
+
 	self->fd = mas_open(0);
 	ASSERT_LE(0, self->fd);
 	self->target = mas_temp("MAS_EXT4", 0);
 	ASSERT_LE(0, self->target);
 	self->file = mas_register(self->fd, self->target);
 	ASSERT_LT(0, self->file);
+	ASSERT_EQ(0, mas_alloc(self->fd, 0, 1, &self->mem));
+	export.handle = self->mem.handle;
+	ASSERT_EQ(0, mas_ioctl(self->fd, MXCD_MAS_EXPORT, &export));
+	self->buf = export.out_fd;
 	self->vram_free = mas_vram_free(self->fd, 0);
 	ASSERT_LT(0, self->vram_free);
 	self->pages = mmap(NULL, 3 * MAS_PAGE, PROT_READ | PROT_WRITE,
@@ -144,6 +164,9 @@ static void abi_fill(struct __test_metadata *_metadata, struct _test_data_abi *s
 	struct mxcd_mas_unregister *unreg = arg;
 	struct mxcd_mas_transfer *transfer = arg;
 	struct mxcd_mas_eventfd *eventfd = arg;
+	struct mxcd_mas_export *export = arg;
+	struct mxcd_mas_import *import = arg;
+	struct mxcd_mas_peek *peek = arg;
 	struct abi_head *head = arg;
 
 	memset(arg, 0, io->size);
@@ -175,6 +198,17 @@ static void abi_fill(struct __test_metadata *_metadata, struct _test_data_abi *s
 		break;
 	case MXCD_MAS_RESTRICT:
 		mas_no_limits(arg);
+		break;
+	case MXCD_MAS_EXPORT:
+		export->handle = self->mem.handle;
+		export->length = MAS_PAGE;
+		break;
+	case MXCD_MAS_IMPORT:
+		import->fd = self->buf;
+		break;
+	case MXCD_MAS_PEEK:
+	case MXCD_MAS_POKE:
+		peek->handle = self->mem.handle;
 		break;
 	}
 }
@@ -323,7 +357,7 @@ TEST_F(abi, unknown_ioctl_is_ENOTTY)
 	unsigned int nr;
 
 	memset(self->pages, 0, MAS_PAGE);
-	for (nr = 0x0a; nr < 0x100; nr++) {
+	for (nr = 0x0e; nr < 0x100; nr++) {
 		EXPECT_EQ(-ENOTTY, mas_ioctl(self->fd, _IO(MXCD_MAS_IOC_TYPE, nr),
 					     self->pages))
 			TH_LOG("number %#x", nr);
@@ -402,7 +436,8 @@ TEST_F(abi, query_tells_what_this_context_has)
 	EXPECT_EQ(MXCD_MAS_VERSION, q.out_version);
 	EXPECT_LE(MAS_PAGE, q.out_granule);
 	EXPECT_EQ(0, q.out_granule & (q.out_granule - 1));
-	EXPECT_EQ(MXCD_MAS_FEATURE_SEGS | MXCD_MAS_FEATURE_URING, q.out_features);
+	EXPECT_EQ(MXCD_MAS_FEATURE_SEGS | MXCD_MAS_FEATURE_URING,
+		  q.out_features & ~MXCD_MAS_FEATURE_BUFFER);
 	EXPECT_EQ(3, q.out_gpus);
 	EXPECT_LE(1, q.out_max_queue);
 	EXPECT_EQ(lim.rlim_cur, q.out_max_files);
@@ -485,7 +520,7 @@ TEST_F(abi, bad_names_in_a_query)
 	EXPECT_EQ(-EINVAL, mas_query_file(self->fd, self->fd, MXCD_MAS_REQ_FD, 0,
 					  &f));
 	EXPECT_EQ(-EINVAL, mas_key(self->fd, 0, 0, 0, 0));
-	EXPECT_EQ(-EINVAL, mas_key(self->fd, MXCD_MAS_KEY_DRIVER_VERSION + 1, 0, 0,
+	EXPECT_EQ(-EINVAL, mas_key(self->fd, MXCD_MAS_KEY_GUP + 1, 0, 0,
 				   0));
 	EXPECT_EQ(-EINVAL, mas_key(self->fd, 0xffff, 0, 0, 0));
 	EXPECT_EQ(-ENOENT, mas_key(self->fd, MXCD_MAS_KEY_VRAM_SIZE, 0, 0, 2));

@@ -118,6 +118,26 @@ part_life()
 		-- ./crash_test.sh
 }
 
+# VRAM as memory of other programs, where that is for the administrator to allow; a
+# large model.
+part_memory()
+{
+	local kernel tests
+
+	# Several programs in one guest: their plans would contradict each other.
+	# shellcheck disable=SC2016 # for the shell in the guest
+	tests='(for t in fio_test.sh mmap_test pin_test ringbuf_test; do ./$t || rc=1; done'
+	# shellcheck disable=SC2016
+	tests+='; exit $rc) | grep -v "^1[.][.]"'
+
+	result 0 "a model of 208 MiB with 320 tensors" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
+		-t 1500 -a MAS_TIMEOUT=1500 -- ./safetensors_test.sh 208 320
+	for kernel in 6.1 6.12 7.3; do
+		part vmtest.sh -k "$kernel" -m "mas=1 provider=zone_device gup=1" \
+			-t 1500 -a MAS_TIMEOUT=1500 -- bash -o pipefail -c "$tests"
+	done
+}
+
 part_mas-check()
 {
 	mas_check_finds all
@@ -149,7 +169,7 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
-PARTS=(demo model large trace fuzz soak life mas-check compilers kernels debug)
+PARTS=(demo model large trace fuzz soak life memory mas-check compilers kernels debug)
 
 while (($#)); do
 	case $1 in

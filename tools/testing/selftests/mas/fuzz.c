@@ -142,7 +142,7 @@ static void some_segs(struct fuzz *f, struct mxcd_mas_req *req)
 /* A request that is well formed, for the most part. */
 static struct mxcd_mas_req some_req(struct fuzz *f)
 {
-	struct mxcd_mas_req req = { .op = 1 + below(f, MXCD_MAS_OP_CANCEL) };
+	struct mxcd_mas_req req = { .op = 1 + below(f, MXCD_MAS_OP_POKE) };
 
 	if (one_in(f, 2))
 		req.op = 1 + below(f, 2);
@@ -170,6 +170,13 @@ static struct mxcd_mas_req some_req(struct fuzz *f)
 	case MXCD_MAS_OP_REGISTER:
 		req.file = some_id(f);
 		req.arg = some_target(f);
+		break;
+	case MXCD_MAS_OP_PEEK:
+	case MXCD_MAS_OP_POKE:
+		req.handle = some_id(f);
+		req.length = 1 + below(f, 4);
+		req.mem_offset = some_offset(f);
+		req.arg = req.op == MXCD_MAS_OP_POKE ? below(f, 256) : 0;
 		break;
 	case MXCD_MAS_OP_CANCEL:
 		req.mem_offset = some_length(f);

@@ -167,16 +167,25 @@ TEST_F(stalled, contexts_with_one_file_go_one_after_the_other)
 TEST_F(stalled, child_collects_what_its_parent_has_submitted)
 {
 	struct life *l = &self->l;
-	int status;
+	int status, mapped[2];
 	pid_t child;
+	char *map;
 
 	ASSERT_TRUE(life_submit(l, NR));
+	ASSERT_EQ(0, pipe(mapped));
 	child = fork();
 	ASSERT_LE(0, child);
-	if (!child)
-		_exit(mas_unstall(l->drive) ||
+	if (!child) {
+		/* Of the mapping it has inherited nothing. */
+		map = mas_map(l->mas, &l->mem);
+		_exit(map == MAP_FAILED || write(mapped[1], "", 1) != 1 ||
+		      mas_unstall(l->drive) ||
 		      life_collect(l->mas, NR, LIFE_LEN) != NR ||
-		      mas_diff(l->model, l->vram, NR * LIFE_LEN) != -1);
+		      mas_diff(l->model, map, NR * LIFE_LEN) != -1);
+	}
+	close(mapped[1]);
+	EXPECT_EQ(1, read(mapped[0], &status, 1));
+	close(mapped[0]);
 	drop_own(l);
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);

@@ -41,6 +41,14 @@ static inline int ring_init(struct ring *r, __u32 flags)
 	return r->sq == MAP_FAILED || r->sqes == MAP_FAILED ? -ENOMEM : 0;
 }
 
+/* Its mappings hold a ring as its descriptor does. */
+static inline void ring_exit(struct ring *r)
+{
+	munmap(r->sq, r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe));
+	munmap(r->sqes, RING_ENTRIES * sizeof(*r->sqes));
+	close(r->fd);
+}
+
 static inline struct io_uring_sqe *ring_sqe(struct ring *r)
 {
 	__u32 tail = *ring_field(r, r->p.sq_off.tail);

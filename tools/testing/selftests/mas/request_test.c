@@ -96,7 +96,7 @@ TEST_F(request, good_request_moves_the_data)
 TEST_F(request, unknown_op_is_EOPNOTSUPP)
 {
 	static const __u16 ops[] = {
-		0, MXCD_MAS_OP_CANCEL + 1, 0x100, 0x7fff, 0xffff
+		0, MXCD_MAS_OP_POKE + 1, 0x100, 0x7fff, 0xffff
 	};
 	struct mxcd_mas_req req;
 	unsigned int i;

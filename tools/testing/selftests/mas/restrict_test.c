@@ -81,7 +81,7 @@ TEST_F(restricted, operation_that_is_not_allowed_is_EPERM)
 	struct mxcd_mas_req req;
 	int op, fd;
 
-	for (op = MXCD_MAS_OP_READ; op <= MXCD_MAS_OP_CANCEL; op++) {
+	for (op = MXCD_MAS_OP_READ; op <= MXCD_MAS_OP_POKE; op++) {
 		memset(&req, 0, sizeof(req));
 		req.op = op;
 		if (op == MXCD_MAS_OP_QUERY)

@@ -31,6 +31,7 @@ VM_DRIVE=
 VM_PORTS=
 VM_NR_PORTS=0
 VM_NR_COMMANDS=0
+VM_TRACE_FROM=0
 # Variables of make for the driver, such as CONFIG_MXCD_STATS=n.
 BUILD_VARS=()
 
@@ -151,8 +152,9 @@ unpack_sources() # DIR [PATH...]
 }
 
 # What driver and programs are made of.
-DRIVER_SOURCES=(Makefile Kbuild Kconfig compat drivers include)
-PROGRAM_SOURCES=(tools/testing/selftests include)
+DRIVER_SOURCES=(Makefile Kbuild Kconfig compat drivers include
+		tools/testing/selftests/mas/modules)
+PROGRAM_SOURCES=(tools/testing/selftests include Documentation/gpu/mxcd/examples)
 
 make_driver() # DIR
 {
@@ -371,7 +373,23 @@ VM_MAY_ASK+='|object_add memory-backend-ram(,[a-z]+=[a-zA-Z0-9_-]+)*'
 VM_MAY_ASK+='|object_del [a-z0-9-]+'
 VM_MAY_ASK+='|block_set_io_throttle [a-z0-9-]+( [0-9]+){6}'
 VM_MAY_ASK+='|pcie_aer_inject_error (-[ac] )*[a-z0-9-]+ [A-Z_]+'
+VM_MAY_ASK+='|trace-event pci_nvme_map_addr (on|off)'
 VM_MAY_ASK+='|info [a-z]+)$'
+
+# How many bytes at addresses of [FROM, TO) disks were told to move since tracing was
+# turned on.
+vm_dma_within() # FROM TO
+{
+	tail -c "+$((VM_TRACE_FROM + 1))" "$RUN/qemu.log" |
+		awk -v "from=$(printf '%016x' "$1")" -v "to=$(printf '%016x' "$2")" '
+			/pci_nvme_map_addr addr 0x/ {
+				sub(/.*pci_nvme_map_addr addr 0x/, "")
+				at = sprintf("%16s", $1)
+				gsub(/ /, "0", at)
+				n += at >= from && at < to ? $3 : 0
+			}
+			END { printf "%d\n", n }'
+}
 
 # Answer what the guest asks by the file "ask" of its share, see mas_ask() there.
 vm_serve()
@@ -381,7 +399,13 @@ vm_serve()
 	[ -e "$share/ask" ] || return 0
 	command=$(cat "$share/ask")
 	rm "$share/ask"
-	if [[ $command =~ $VM_MAY_ASK ]]; then
+	[[ $command != trace-event*on ]] || VM_TRACE_FROM=$(stat -c %s "$RUN/qemu.log")
+	if [[ $command =~ ^dma_within\ ([0-9]+)\ ([0-9]+)$ ]]; then
+		REPLY=$(vm_dma_within "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}")
+	elif [ "$command" = "check tensors" ]; then
+		REPLY=$(in_tree "$RUN" python3 - share/model vram share/tensors \
+			<"$SELFTESTS/safetensors_check.py" 2>&1) || true
+	elif [[ $command =~ $VM_MAY_ASK ]]; then
 		vm_monitor "$command"
 		# Some commands tell what they have done.
 		[[ $REPLY != OK\ * ]] || REPLY=
