@@ -10,6 +10,10 @@
  *
  *	mas_holders_lock -> mxcd_gpu::lock
  *
+ *	mmap_lock -> mxcd_gpu::lock, and what verdicts and proofs take
+ *
+ *	the list of dma-bufs -> the reservation lock of one
+ *
  *	mas_stack::lock -> mas_pci_lock -> the device lock of a storage controller,
  *	which is only tried
  *
@@ -26,6 +30,7 @@
 #include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mas_gpu.h>
 #include <linux/memremap.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
@@ -47,6 +52,9 @@ struct mxcd_node;
 /* VRAM is handed out in multiples of this (64 KiB). */
 #define MXCD_GRANULE_SHIFT	16
 #define MXCD_GRANULE		BIT(MXCD_GRANULE_SHIFT)
+
+/* At the end of the window, for the driver itself; a bit for each page. */
+#define MXCD_SCRATCH		MXCD_GRANULE
 
 /**
  * struct mxcd_chip - what the driver knows about a kind of GPU
@@ -85,6 +93,8 @@ struct mxcd_provider {
 /**
  * struct mxcd_vram - the VRAM window of a GPU that MAS serves
  * @provider: who makes the page structs; NULL while MAS is off
+ * @ops: who has it: mxcd_vram.c, or another driver
+ * @priv: given to them
  * @pgmap: its range is the window; the rest belongs to zone_device
  * @page_base: references of a page while p2pdma has it
  * @page_struct_bytes: host RAM that the page structs take
@@ -92,14 +102,16 @@ struct mxcd_provider {
  * @va: the window in the kernel's direct map, write-combining
  * @base: physical address of the window
  * @size: bytes in the window that can be allocated; 0 while MAS is off
- * @scratch: one bit for each page behind them that is in use, see
- *	mxcd_vram_take_scratch()
+ * @scratch_base: physical address of what the driver has for itself
+ * @scratch: one bit for each page there that is in use, see mxcd_vram_take_scratch()
  * @counted: each page has references of its own, so that programs may pin it; one
  *	while nobody does
  * @gup_allowed: what mas_route_now() was when that was found to be all right
  */
 struct mxcd_vram {
 	const struct mxcd_provider *provider;
+	const struct mas_vram_ops *ops;
+	void *priv;
 	struct dev_pagemap pgmap;
 	int page_base;
 	u64 page_struct_bytes;
@@ -107,6 +119,7 @@ struct mxcd_vram {
 	void *va;
 	phys_addr_t base;
 	u64 size;
+	phys_addr_t scratch_base;
 	unsigned long scratch;
 	bool counted;
 	u32 gup_allowed;
@@ -117,6 +130,7 @@ struct mxcd_vram {
  * @ref: memory handles outlive the binding; the last one frees this
  * @pdev: the PCI function; not to be touched without @gate after unbind
  * @chip: kind of GPU
+ * @foreign: that of another driver's
  * @index: mgpu_id, minor - 1; kept from bind to unbind
  * @vram: what MAS serves
  * @gate: held by whatever uses VRAM: each request, each allocation, each page
@@ -143,6 +157,7 @@ struct mxcd_gpu {
 	struct kref ref;
 	struct pci_dev *pdev;
 	const struct mxcd_chip *chip;
+	struct mxcd_chip foreign;
 	int index;
 	struct mxcd_vram vram;
 	struct percpu_ref gate;
@@ -172,16 +187,19 @@ extern const struct mxcd_provider mxcd_p2pdma_provider;
 __printf(2, 3) void mxcd_vram_off(struct mxcd_gpu *gpu, const char *fmt, ...);
 bool mxcd_vram_veto(struct mxcd_gpu *gpu, struct pci_dev *storage);
 int mxcd_vram_add(struct mxcd_gpu *gpu);
-void mxcd_vram_del(struct mxcd_gpu *gpu);
+int mxcd_vram_clear(const struct bio_vec *bvecs, unsigned int nr_bvecs);
+void mxcd_vram_flush(struct mxcd_gpu *gpu);
+struct page *mxcd_vram_take_scratch(struct mxcd_gpu *gpu, unsigned int len);
+void mxcd_vram_put_scratch(struct mxcd_gpu *gpu, struct page *page, unsigned int len);
+
+/* mxcd_seam.c */
 int mxcd_vram_alloc(struct mxcd_gpu *gpu, u64 size, struct bio_vec **bvecs,
 		    unsigned int *nr_bvecs);
 void mxcd_vram_free(struct mxcd_gpu *gpu, struct bio_vec *bvecs,
 		    unsigned int nr_bvecs);
-int mxcd_vram_clear(const struct bio_vec *bvecs, unsigned int nr_bvecs);
-void mxcd_vram_flush(struct mxcd_gpu *gpu);
 u64 mxcd_vram_used(struct mxcd_gpu *gpu);
-struct page *mxcd_vram_take_scratch(struct mxcd_gpu *gpu, unsigned int len);
-void mxcd_vram_put_scratch(struct mxcd_gpu *gpu, struct page *page, unsigned int len);
+void mxcd_vram_revoked(struct mxcd_gpu *gpu);
+int mxcd_vram_adopt(struct mxcd_gpu *gpu, const struct mas_vram_desc *desc);
 
 /* mxcd_layout.c */
 int mxcd_layout_init(void);

@@ -319,7 +319,7 @@ static void mxcd_gpu_disable(struct mxcd_gpu *gpu)
 	mas_dev_zap();
 	mas_gup_wait(gpu);
 	mas_mem_revoke_all(gpu);
-	mxcd_vram_del(gpu);
+	mxcd_vram_revoked(gpu);
 }
 
 static int mxcd_publish(struct mxcd_gpu *gpu)
@@ -388,10 +388,8 @@ err_put:
 	return ret;
 }
 
-static void mxcd_remove(struct pci_dev *pdev)
+static void mxcd_unpublish(struct mxcd_gpu *gpu)
 {
-	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
-
 	/* sysfs first: its files read what is taken down below. */
 	mutex_lock(&mxcd_gpus_lock);
 	mxcd_layout_del(gpu);
@@ -406,11 +404,88 @@ static void mxcd_remove(struct pci_dev *pdev)
 	synchronize_rcu();
 	mas_route_changed();
 	mxcd_layout_changed();
+}
 
+static void mxcd_remove(struct pci_dev *pdev)
+{
+	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
+
+	mxcd_unpublish(gpu);
 	pci_release_region(pdev, gpu->chip->bar);
 	pci_disable_device(pdev);
 	mxcd_gpu_put(gpu);
 }
+
+static int mxcd_gpu_adopt(struct mxcd_gpu *gpu, const struct mas_vram_desc *desc)
+{
+	int ret;
+
+	ret = mxcd_gpu_reserve_index(gpu);
+	if (!ret)
+		ret = percpu_ref_init(&gpu->gate, mxcd_gate_drained, 0, GFP_KERNEL);
+	if (ret)
+		return ret;
+
+	strscpy(gpu->state, "enabled", sizeof(gpu->state));
+	ret = mxcd_vram_adopt(gpu, desc);
+	if (!ret)
+		ret = mxcd_publish(gpu);
+	/* Nobody has seen it. */
+	if (ret)
+		gpu->vram.size = 0;
+
+	return ret;
+}
+
+/**
+ * mas_gpu_register - let MAS serve the VRAM of a GPU that another driver is bound to
+ * @pdev: the GPU
+ * @desc: its VRAM; need not outlive the call, but for what it points to
+ *
+ * Context: the driver's probe(); may sleep.
+ * Return: the GPU, to be ended by mas_gpu_unregister(); -EOPNOTSUPP when MAS is off,
+ * -EINVAL, -ENOSPC (too many GPUs) or -ENOMEM.
+ */
+struct mxcd_gpu *mas_gpu_register(struct pci_dev *pdev, const struct mas_vram_desc *desc)
+{
+	struct mxcd_gpu *gpu;
+	int ret;
+
+	if (!mas)
+		return ERR_PTR(-EOPNOTSUPP);
+
+	gpu = mxcd_gpu_create(pdev);
+	if (!gpu)
+		return ERR_PTR(-ENOMEM);
+
+	mutex_lock(&mxcd_gpus_lock);
+	ret = mxcd_gpu_adopt(gpu, desc);
+	mutex_unlock(&mxcd_gpus_lock);
+	if (ret) {
+		mxcd_gpu_put(gpu);
+		return ERR_PTR(ret);
+	}
+
+	return gpu;
+}
+EXPORT_SYMBOL_GPL(mas_gpu_register);
+
+/**
+ * mas_gpu_unregister - take VRAM back
+ * @gpu: what mas_gpu_register() returned; not to be touched afterwards
+ *
+ * Nothing new starts, what runs ends, mappings and dma-bufs are revoked, and pins are
+ * waited for. No operation of the driver is called on return.
+ *
+ * Context: the driver's remove(): the device lock is held; may sleep, and is not to be
+ * interrupted.
+ */
+void mas_gpu_unregister(struct mxcd_gpu *gpu)
+{
+	mxcd_unpublish(gpu);
+	mxcd_gpu_put(gpu);
+}
+EXPORT_SYMBOL_GPL(mas_gpu_unregister);
 
 static pci_ers_result_t mxcd_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {

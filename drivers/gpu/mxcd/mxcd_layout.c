@@ -180,9 +180,10 @@ static struct kobj_attribute mas_state_attr = __ATTR_RO(mas_state);
 static ssize_t mas_provider_show(struct kobject *kobj, struct kobj_attribute *attr,
 				 char *buf)
 {
-	const struct mxcd_provider *provider = to_node(kobj)->gpu->vram.provider;
+	struct mxcd_gpu *gpu = to_node(kobj)->gpu;
+	const char *name = gpu->vram.provider ? gpu->vram.provider->name : gpu->foreign.name;
 
-	return sysfs_emit(buf, "%s\n", provider ? provider->name : "none");
+	return sysfs_emit(buf, "%s\n", name ? name : "none");
 }
 
 static struct kobj_attribute mas_provider_attr = __ATTR_RO(mas_provider);

@@ -36,9 +36,6 @@
 
 #define MXCD_EXTENT_MAX	SZ_1G
 
-/* At the end of the window, for the driver itself; a bit for each page. */
-#define MXCD_SCRATCH	MXCD_GRANULE
-
 /* More than any BAR has; keeps the sums below 64 bits. */
 #define MXCD_MARGIN_MAX_MB	BIT_ULL(32)
 
@@ -330,63 +327,6 @@ err_nomem:
 }
 
 /**
- * mxcd_vram_add - register the VRAM of a GPU and make it ready for allocation
- * @gpu: a GPU that is being bound, its BAR requested
- *
- * On success gpu->vram.size is set. On failure nothing is left behind and
- * gpu->state tells why.
- *
- * Context: may sleep; mxcd_gpus_lock is held.
- * Return: 0 or a negative errno.
- */
-int mxcd_vram_add(struct mxcd_gpu *gpu)
-{
-	void *group;
-	int ret;
-
-	group = devres_open_group(&gpu->pdev->dev, &gpu->vram, GFP_KERNEL);
-	if (!group) {
-		mxcd_vram_off(gpu, "out of memory");
-		return -ENOMEM;
-	}
-
-	ret = mxcd_vram_window(gpu);
-	if (!ret)
-		ret = mxcd_vram_reachable(gpu);
-	if (!ret)
-		ret = mxcd_vram_reserve_wc(gpu);
-	if (!ret)
-		ret = mxcd_vram_map(gpu);
-	if (!ret)
-		ret = mxcd_vram_test(gpu);
-	if (!ret)
-		ret = mxcd_vram_pool(gpu);
-
-	devres_close_group(&gpu->pdev->dev, group);
-	if (ret) {
-		mxcd_vram_unmap(gpu);
-		return ret;
-	}
-
-	gpu->vram.size = range_len(&gpu->vram.pgmap.range) - MXCD_SCRATCH;
-	return 0;
-}
-
-/**
- * mxcd_vram_del - undo mxcd_vram_add()
- * @gpu: a GPU whose gate is drained and whose VRAM is all freed
- *
- * Context: may sleep.
- */
-void mxcd_vram_del(struct mxcd_gpu *gpu)
-{
-	gpu->vram.size = 0;
-	gen_pool_destroy(gpu->vram.pool);
-	gpu->vram.pool = NULL;
-	mxcd_vram_unmap(gpu);
-}
-
-/**
  * mxcd_vram_veto - may a storage controller not reach these pages?
  * @gpu: the GPU; it is bound and MAS is enabled
  * @storage: the controller, a reference is held
@@ -470,22 +410,21 @@ static int mxcd_extents_grow(struct bio_vec **bvecs, unsigned int *max)
 	return 0;
 }
 
-/**
- * mxcd_vram_alloc - allocate VRAM, contiguous or not
- * @gpu: the GPU, its gate held
- * @size: bytes, a multiple of MXCD_GRANULE and not 0
- * @bvecs: on success, the extents; end them with mxcd_vram_free() and kvfree()
- * @nr_bvecs: on success, their number
- *
- * The content is whatever was there: see mxcd_vram_clear().
- *
- * Context: may sleep.
- * Return: 0, -ENOSPC when there is not enough VRAM, -ENOMEM, or -EINTR when the
- * caller was killed. On failure nothing is allocated.
- */
-int mxcd_vram_alloc(struct mxcd_gpu *gpu, u64 size, struct bio_vec **bvecs,
-		    unsigned int *nr_bvecs)
+static void mxcd_vram_release(void *priv, struct bio_vec *bvecs, unsigned int nr_bvecs)
 {
+	struct mxcd_gpu *gpu = priv;
+	unsigned int i;
+
+	for (i = 0; i < nr_bvecs; i++)
+		gen_pool_free(gpu->vram.pool, page_to_phys(bvecs[i].bv_page),
+			      bvecs[i].bv_len);
+}
+
+/* mas_vram_ops::resolve */
+static int mxcd_vram_resolve(void *priv, u64 size, struct bio_vec **bvecs,
+			     unsigned int *nr_bvecs)
+{
+	struct mxcd_gpu *gpu = priv;
 	unsigned int nr = 0, max = 0;
 	struct bio_vec *vec = NULL;
 	u64 got = MXCD_EXTENT_MAX;
@@ -515,7 +454,7 @@ int mxcd_vram_alloc(struct mxcd_gpu *gpu, u64 size, struct bio_vec **bvecs,
 	}
 
 	if (ret) {
-		mxcd_vram_free(gpu, vec, nr);
+		mxcd_vram_release(gpu, vec, nr);
 		kvfree(vec);
 		return ret;
 	}
@@ -525,22 +464,73 @@ int mxcd_vram_alloc(struct mxcd_gpu *gpu, u64 size, struct bio_vec **bvecs,
 	return 0;
 }
 
-/**
- * mxcd_vram_free - give extents back
- * @gpu: the GPU; its VRAM is still registered
- * @bvecs: extents that mxcd_vram_alloc() returned; the array stays
- * @nr_bvecs: number of them
- *
- * Context: any, no lock needed.
- */
-void mxcd_vram_free(struct mxcd_gpu *gpu, struct bio_vec *bvecs,
-		    unsigned int nr_bvecs)
+static u64 mxcd_vram_taken(void *priv)
 {
-	unsigned int i;
+	struct mxcd_gpu *gpu = priv;
 
-	for (i = 0; i < nr_bvecs; i++)
-		gen_pool_free(gpu->vram.pool, page_to_phys(bvecs[i].bv_page),
-			      bvecs[i].bv_len);
+	return gpu->vram.size - gen_pool_avail(gpu->vram.pool);
+}
+
+static void mxcd_vram_del(void *priv)
+{
+	struct mxcd_gpu *gpu = priv;
+
+	gen_pool_destroy(gpu->vram.pool);
+	gpu->vram.pool = NULL;
+	mxcd_vram_unmap(gpu);
+}
+
+static const struct mas_vram_ops mxcd_vram_ops = {
+	.resolve	= mxcd_vram_resolve,
+	.release	= mxcd_vram_release,
+	.used		= mxcd_vram_taken,
+	.revoked	= mxcd_vram_del,
+};
+
+/**
+ * mxcd_vram_add - register the VRAM of a GPU and make it ready for allocation
+ * @gpu: a GPU that is being bound, its BAR requested
+ *
+ * On success gpu->vram.size is set. On failure nothing is left behind and
+ * gpu->state tells why.
+ *
+ * Context: may sleep; mxcd_gpus_lock is held.
+ * Return: 0 or a negative errno.
+ */
+int mxcd_vram_add(struct mxcd_gpu *gpu)
+{
+	void *group;
+	int ret;
+
+	group = devres_open_group(&gpu->pdev->dev, &gpu->vram, GFP_KERNEL);
+	if (!group) {
+		mxcd_vram_off(gpu, "out of memory");
+		return -ENOMEM;
+	}
+
+	ret = mxcd_vram_window(gpu);
+	if (!ret)
+		ret = mxcd_vram_reachable(gpu);
+	if (!ret)
+		ret = mxcd_vram_reserve_wc(gpu);
+	if (!ret)
+		ret = mxcd_vram_map(gpu);
+	if (!ret)
+		ret = mxcd_vram_test(gpu);
+	if (!ret)
+		ret = mxcd_vram_pool(gpu);
+
+	devres_close_group(&gpu->pdev->dev, group);
+	if (ret) {
+		mxcd_vram_unmap(gpu);
+		return ret;
+	}
+
+	gpu->vram.ops = &mxcd_vram_ops;
+	gpu->vram.priv = gpu;
+	gpu->vram.size = range_len(&gpu->vram.pgmap.range) - MXCD_SCRATCH;
+	gpu->vram.scratch_base = gpu->vram.base + gpu->vram.size;
+	return 0;
 }
 
 /**
@@ -585,21 +575,9 @@ void mxcd_vram_flush(struct mxcd_gpu *gpu)
 	(void)readl((void __iomem __force *)gpu->vram.va);
 }
 
-/**
- * mxcd_vram_used - VRAM that is allocated
- * @gpu: the GPU; its VRAM is registered, or vram.size is 0
- *
- * Context: any.
- * Return: bytes.
- */
-u64 mxcd_vram_used(struct mxcd_gpu *gpu)
-{
-	return gpu->vram.size ? gpu->vram.size - gen_pool_avail(gpu->vram.pool) : 0;
-}
-
 static unsigned long mxcd_scratch_bit(struct mxcd_gpu *gpu, struct page *page)
 {
-	return (page_to_phys(page) - gpu->vram.base - gpu->vram.size) >> PAGE_SHIFT;
+	return (page_to_phys(page) - gpu->vram.scratch_base) >> PAGE_SHIFT;
 }
 
 /**
@@ -623,7 +601,7 @@ struct page *mxcd_vram_take_scratch(struct mxcd_gpu *gpu, unsigned int len)
 			return NULL;
 	} while (cmpxchg(&gpu->vram.scratch, old, old | GENMASK(bit + nr - 1, bit)) != old);
 
-	return pfn_to_page(PHYS_PFN(gpu->vram.base + gpu->vram.size) + bit);
+	return pfn_to_page(PHYS_PFN(gpu->vram.scratch_base) + bit);
 }
 
 /**
