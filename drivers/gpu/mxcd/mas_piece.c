@@ -129,7 +129,8 @@ static ssize_t mas_move_direct(struct mas_req *req, unsigned int how)
 		iocb->ki_flags |= IOCB_HIPRI;
 
 	mas_piece_iter(req, req->piece_len, &iter);
-	if (req->piece_len > req->file->max_command)
+	/* Who falls asleep with a plug has a worker do it: file systems that wait plug. */
+	if (req->piece_len > req->file->max_command && iocb->ki_complete)
 		ret = mas_vfs_plugged(req, iocb, &iter);
 	else
 		ret = mas_vfs_iter(req, iocb, &iter);
