@@ -625,6 +625,7 @@ void mas_io_free(struct mas_req *req);
 void mas_io_keep(struct mas_ctx *ctx, struct mas_req *chain);
 
 /* mas_submit.c */
+int mas_check_req(const struct mxcd_mas_req *args, unsigned int how);
 long mas_submit_user(struct mas_ctx *ctx, const struct mxcd_mas_req __user *reqs,
 		     struct mxcd_mas_comp __user *comps, unsigned int nr,
 		     struct mas_batch *batch, unsigned int how);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of what mas_plan.c lets through: the borders of each field.
+ * KUnit tests of what mas_submit.c lets through: the borders of each field.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>
@@ -46,9 +46,9 @@ static void range_ends_at_the_greatest_offset(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		req = transfer(cases[i].file_offset, cases[i].length);
-		KUNIT_EXPECT_EQ_MSG(test, mas_req_check(&req, 0), cases[i].ret, "case %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, mas_check_req(&req, 0), cases[i].ret, "case %d", i);
 		req.op = MXCD_MAS_OP_WRITE;
-		KUNIT_EXPECT_EQ_MSG(test, mas_req_check(&req, 0), cases[i].ret, "case %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, mas_check_req(&req, 0), cases[i].ret, "case %d", i);
 	}
 }
 
@@ -56,9 +56,9 @@ static void no_such_operation(struct kunit *test)
 {
 	struct mxcd_mas_req req = { };
 
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EOPNOTSUPP);
 	req.op = U16_MAX;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EOPNOTSUPP);
 }
 
 static void flags_belong_to_operations(struct kunit *test)
@@ -68,22 +68,22 @@ static void flags_belong_to_operations(struct kunit *test)
 
 	for (bit = 0; bit < 32; bit++) {
 		req.flags = 1U << bit;
-		KUNIT_EXPECT_EQ_MSG(test, mas_req_check(&req, 0),
+		KUNIT_EXPECT_EQ_MSG(test, mas_check_req(&req, 0),
 				    req.flags <= MXCD_MAS_REQ_DRAIN ? 0 : -EINVAL,
 				    "bit %d", bit);
 	}
 
 	req.flags = MXCD_MAS_REQ_P2P_ONLY | MXCD_MAS_REQ_BOUNCE;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 
 	req.op = MXCD_MAS_OP_WRITE;
 	req.flags = MXCD_MAS_REQ_NOFLUSH;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 
 	req = (struct mxcd_mas_req) { .op = MXCD_MAS_OP_FLUSH, .handle = 1 };
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), 0);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), 0);
 	req.flags = MXCD_MAS_REQ_FD;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 }
 
 static void descriptors_are_not_named_by_write(struct kunit *test)
@@ -91,8 +91,8 @@ static void descriptors_are_not_named_by_write(struct kunit *test)
 	struct mxcd_mas_req req = transfer(0, 4096);
 
 	req.flags = MXCD_MAS_REQ_FD;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), 0);
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, MAS_IO_NO_FD), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), 0);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, MAS_IO_NO_FD), -EINVAL);
 }
 
 static void fields_without_a_use_are_zero(struct kunit *test)
@@ -101,21 +101,21 @@ static void fields_without_a_use_are_zero(struct kunit *test)
 
 	req = transfer(0, 4096);
 	req.key = 1;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 
 	req = transfer(0, 4096);
 	req.arg = 1;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 
 	req = (struct mxcd_mas_req) { .op = MXCD_MAS_OP_FREE, .handle = 1 };
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), 0);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), 0);
 	req.length = 1;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 
 	req = (struct mxcd_mas_req) { .op = MXCD_MAS_OP_FSYNC, .file = 1 };
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), 0);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), 0);
 	req.mem_offset = 1;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 }
 
 static void list_has_address_and_number(struct kunit *test)
@@ -124,14 +124,14 @@ static void list_has_address_and_number(struct kunit *test)
 
 	req.handle = 0;
 	req.segs = 4096;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 	req.nr_segs = 1;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), 0);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), 0);
 	req.segs = 0;
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 
 	req = (struct mxcd_mas_req) { .op = MXCD_MAS_OP_FSYNC, .file = 1, .nr_segs = 1 };
-	KUNIT_EXPECT_EQ(test, mas_req_check(&req, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, mas_check_req(&req, 0), -EINVAL);
 }
 
 static void calls_are_not_restarted(struct kunit *test)

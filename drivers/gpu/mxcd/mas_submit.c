@@ -86,8 +86,15 @@ static int mas_check_transfer(const struct mxcd_mas_req *args)
 	return 0;
 }
 
-/* Is a request well formed? Returns 0, -EOPNOTSUPP (no such operation) or -EINVAL. */
-static int mas_check_req(const struct mxcd_mas_req *args, unsigned int how)
+/**
+ * mas_check_req - is a request well formed?
+ * @args: the request, copied from user space
+ * @how: MAS_IO_* flags
+ *
+ * Context: any.
+ * Return: 0, -EOPNOTSUPP (no such operation) or -EINVAL.
+ */
+int mas_check_req(const struct mxcd_mas_req *args, unsigned int how)
 {
 	if (!args->op || args->op >= ARRAY_SIZE(mas_ops))
 		return -EOPNOTSUPP;
