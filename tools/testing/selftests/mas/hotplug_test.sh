@@ -48,7 +48,7 @@ not_there()
 # Processes that are content when the GPU goes and comes back.
 start_load()
 {
-	"$here/soak" -l -w 4 -t 600 -p "$log/progress" >"$log/load" 2>&1 &
+	"$here/soak" -l -w 4 -t 86400 -p "$log/progress" >"$log/load" 2>&1 &
 	load=$!
 	wait_for 20 [ -s "$log/progress" ]
 }
