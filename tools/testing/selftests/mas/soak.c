@@ -24,7 +24,7 @@ struct tally {
 	unsigned int lives;
 	__u64 asked;		/* bytes of requests that were collected ... */
 	__u64 moved;		/* ... of these, moved and found right ... */
-	__u64 failed;		/* ... and of requests that failed because of the GPU */
+	__u64 failed;		/* ... and of requests that failed because GPU or disk went */
 };
 
 struct board {
@@ -210,8 +210,10 @@ static int judge(struct worker *w, const struct mxcd_mas_req *req, __s64 result)
 		return 1;
 	}
 	if (result != (__s64)req->length) {
-		if (w->may_go)
+		if (w->may_go) {
+			w->tally->failed += req->length;
 			return 2;
+		}
 		printf("# worker %d: %s of %llu at %llu: %lld\n", w->number, op,
 		       (unsigned long long)req->length,
 		       (unsigned long long)req->file_offset, (long long)result);
