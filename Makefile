@@ -16,8 +16,8 @@ SELFTESTS := tools/testing/selftests/mas
 KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
-.PHONY: all modules modules_install clean check check-all check-debug check-static
-.PHONY: coverage packages demo bench fuzz soak version help
+.PHONY: all modules modules_install clean check check-all check-debug check-install
+.PHONY: check-static coverage packages demo bench fuzz soak version help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -47,6 +47,9 @@ check-static:			## only the checks that need no virtual machine
 
 packages:			## Debian packages and the installer, into dist/
 	tools/packaging/packages.sh
+
+check-install: packages		## the installer, on Debian 12 and 13
+	tools/packaging/install-test.sh
 
 demo:				## a file (FILE=<any>) to VRAM and back, watched from outside
 	$(SELFTESTS)/demo.sh $(if $(FILE),'$(FILE)')

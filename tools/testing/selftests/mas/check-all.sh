@@ -3,8 +3,9 @@
 #
 # What "make check" has no time for: the demo on files of odd sizes, and that it
 # would notice a bit of VRAM that is wrong; many random requests; requests of more
-# than 4 GiB; mas-check in guests that need a boot of their own; other compilers; and
-# the tests on the other kernels, with each provider. Closes with "N passed, N failed".
+# than 4 GiB; mas-check in guests that need a boot of their own; the packages; other
+# compilers; and the tests on the other kernels, with each provider. Closes with
+# "N passed, N failed".
 
 . "$(dirname "$0")/vm-lib.sh"
 
@@ -147,6 +148,14 @@ part_mas-check()
 	mas_check_finds iommu -q -cpu -q Nehalem -a intel_iommu=on -q -device -q intel-iommu
 }
 
+# Not a test of a kernel: what each Debian has.
+part_install()
+{
+	export DIST=$RUN/dist
+	result 0 "packages, lintian" "$TOP/tools/packaging/packages.sh"
+	part ../../../packaging/install-test.sh
+}
+
 part_compilers()
 {
 	! in_time 600 "the compilers for other machines" || part check-cross.sh
@@ -169,7 +178,8 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
-PARTS=(demo model large trace fuzz soak life memory mas-check compilers kernels debug)
+PARTS=(demo model large trace fuzz soak life memory mas-check install compilers kernels
+       debug)
 
 while (($#)); do
 	case $1 in

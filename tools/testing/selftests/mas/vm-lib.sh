@@ -61,8 +61,9 @@ quietly() # LOG COMMAND...
 # and $skipped.
 part() # SCRIPT ARG...
 {
-	local out=$RUN/${1%.sh}.out rc=0 line
+	local out rc=0 line
 
+	out=$RUN/$(basename "$1" .sh).out
 	"$SELFTESTS/$1" "${@:2}" 2>&1 | tee "$out" || rc=$?
 	line=$(tail -n 1 "$out")
 	if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
