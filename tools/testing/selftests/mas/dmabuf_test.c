@@ -305,8 +305,8 @@ TEST_F(dmabuf, other_driver_attaches_and_is_revoked_when_the_gpu_goes)
 	struct mxcd_mas_query_file verdict;
 	struct mxcd_mas_import arg;
 	int buf, importer, file;
-	char bdf[16], text[64], state[16] = "";
-	__u64 from, to, bytes;
+	char bdf[24], text[64], state[16] = "";
+	__u64 from = 0, to = 0, bytes;
 
 	if (access(IMPORTER, F_OK))
 		SKIP(return, "built without CONFIG_MXCD_DEBUG");

@@ -161,7 +161,8 @@ disk_comes_and_goes()
 		"$here/soak" -w 4 -t 60 -d "$MAS_HOT" >"$log/disk" 2>&1 &
 		sleep 1.5
 		if ! { mas_ask "device_del hot" && wait $! && wait_for 20 no_hot_disk &&
-		       wait_for 20 mas_ask "device_add nvme,id=hot,serial=hot,drive=hot-1,bus=port-hot" &&
+		       wait_for 20 mas_ask \
+			"device_add nvme,id=hot,serial=hot,drive=hot-1,bus=port-hot" &&
 		       wait_for 20 hot_disk; }; then
 			note "round $i"
 			sed 's/^/# /' "$log/disk"

@@ -19,7 +19,7 @@ FIXTURE(pin) {
 	int mas;
 	int disk;
 	int gpu;
-	char bdf[16];
+	char bdf[24];
 	__s64 vram_free;
 	struct mxcd_mas_alloc mem;
 	char *map;

@@ -182,7 +182,7 @@ TEST_F(ringbuf, memory_stays_until_slot_and_handle_are_gone)
 TEST_F(ringbuf, unbind_waits_for_the_slot_and_names_who_has_it)
 {
 	struct mxcd_mas_query_gpu gpu;
-	char bdf[16];
+	char bdf[24];
 
 	if (!self->allowed)
 		SKIP(return, "gup is 0");

@@ -432,7 +432,8 @@ vm_kill()
 
 # What a healthy guest kernel never prints. ("-cpu EPYC" makes it print a
 # harmless "WARNING: Spectre" or "SRSO", hence not the bare word.)
-VM_TROUBLE='WARNING: CPU|WARNING: [^ ]+:[0-9]+ at|WARNING: possible|BUG:|Oops|blocked for more than|hung_task:'
+VM_TROUBLE='WARNING: CPU|WARNING: [^ ]+:[0-9]+ at|WARNING: possible|BUG:|Oops'
+VM_TROUBLE+='|blocked for more than|hung_task:'
 VM_TROUBLE+='|possible circular locking|possible recursive locking|inconsistent lock state'
 VM_TROUBLE+='|INFO: lockdep|DEBUG_LOCKS_WARN_ON|suspicious RCU|ODEBUG|kmemleak: .*(disabled|Cannot)'
 VM_TROUBLE+='|KASAN|KFENCE: |UBSAN|Call Trace|Kernel panic|general protection fault'
