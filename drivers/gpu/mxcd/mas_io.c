@@ -22,6 +22,7 @@
 #include <linux/errno.h>
 #include <linux/fs.h>
 #include <linux/pagemap.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "mas.h"
@@ -174,12 +175,22 @@ void mas_io_kick(struct mas_req *req)
 	queue_work(mas_ctx_wq(req->ctx), &req->work);
 }
 
+/*
+ * Without sleeping it could not be done, or the disk has no queue to poll; nothing was
+ * moved. Some file systems and devices say that they do not support it.
+ */
+static bool mas_io_needs_worker(long ret)
+{
+	return ret == -EAGAIN || ret == -EOPNOTSUPP;
+}
+
 static void mas_io_direct_done(struct mas_req *req)
 {
 	long ret = req->piece_ret;
 
-	/* Without sleeping it could not be done; nothing was moved. */
-	if (ret == -EAGAIN && req->iocb.ki_flags & IOCB_NOWAIT) {
+	if (mas_io_needs_worker(ret) && req->iocb.ki_flags & IOCB_NOWAIT) {
+		/* The block layer may have left a bio there that is gone. */
+		req->iocb.private = NULL;
 		mas_io_kick(req);
 		return;
 	}
@@ -300,11 +311,15 @@ static void mas_io_transfer(struct mas_req *req, unsigned int how)
 			mas_io_unpin(req);
 			return;
 		}
-		if (ret == -EAGAIN && how & MAS_IO_NONBLOCK) {
+		if (mas_io_needs_worker(ret) && how & MAS_IO_NONBLOCK) {
+			req->iocb.private = NULL;
 			mas_io_kick(req);
 			return;
 		}
 		if (!mas_io_account(req, ret))
+			break;
+		/* Who is killed moves no more than pwrite(2) would. */
+		if (fatal_signal_pending(current))
 			break;
 	}
 
@@ -382,6 +397,13 @@ static bool mas_io_enter_first(struct mas_req *req)
 	return !req->lost;
 }
 
+/* May a request have waited for others? Those behind a link start in a work item. */
+static bool mas_io_waited(const struct mas_req *req, unsigned int how)
+{
+	return req->flags & MXCD_MAS_REQ_DRAIN ||
+	       (how & (MAS_IO_INLINE | MAS_IO_WAITS)) == MAS_IO_INLINE;
+}
+
 static int mas_io_plan(struct mas_req *req, unsigned int how)
 {
 	int ret = 0;
@@ -391,6 +413,9 @@ static int mas_io_plan(struct mas_req *req, unsigned int how)
 	if (!mas_io_enter_first(req))
 		return -ENODEV;
 
+	/* What a read that this waited for has put into VRAM may be on its way still. */
+	if (mas_is_write(req) && mas_io_waited(req, how))
+		mxcd_vram_flush(req->gpu);
 	if (mas_is_transfer(req->op))
 		ret = mas_req_plan(req);
 	if (!ret && (how & MAS_IO_NONBLOCK || !mas_one_direct_piece(req)))

@@ -123,10 +123,11 @@ static ssize_t mas_move_direct(struct mas_req *req, unsigned int how)
 	mas_direct_kiocb(req);
 	if (mas_waits_in_vfs(req, how))
 		iocb->ki_complete = NULL;
-	if (how & MAS_IO_NONBLOCK)
+	if (how & MAS_IO_NONBLOCK) {
 		iocb->ki_flags |= IOCB_NOWAIT;
-	if (req->polled && iocb->ki_filp->f_op->iopoll)
-		iocb->ki_flags |= IOCB_HIPRI;
+		if (req->polled && iocb->ki_filp->f_op->iopoll)
+			iocb->ki_flags |= IOCB_HIPRI;
+	}
 
 	mas_piece_iter(req, req->piece_len, &iter);
 	/* Who falls asleep with a plug has a worker do it: file systems that wait plug. */

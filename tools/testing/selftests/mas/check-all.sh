@@ -156,6 +156,13 @@ part_install()
 	part ../../../packaging/install-test.sh
 }
 
+# As on most machines.
+part_polling()
+{
+	result 0 "rings that poll, disks without queues for it" "$SELFTESTS/vmtest.sh" \
+		-k "$KERNEL" -a nvme.poll_queues=0 -- ./uring_test
+}
+
 part_compilers()
 {
 	! in_time 600 "the compilers for other machines" || part check-cross.sh
@@ -178,8 +185,8 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
-PARTS=(demo model large trace fuzz soak life memory mas-check install compilers kernels
-       debug)
+PARTS=(demo model large trace polling fuzz soak life memory mas-check install compilers
+       kernels debug)
 
 while (($#)); do
 	case $1 in
