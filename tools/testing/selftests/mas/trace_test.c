@@ -263,7 +263,8 @@ static long allocations(long *requests)
 			if (!hit || !strstr(line, "[mxcd]"))
 				continue;
 			printf("#%s", line);
-			if (strstr(line, "mas_io_create"))
+			/* Where mas_io_alloc() is called, which is a jump to the allocator. */
+			if (strstr(line, "mas_io_alloc") || strstr(line, "mas_submit_"))
 				*requests += atol(hit + 9);
 			else
 				sum += atol(hit + 9);
