@@ -28,6 +28,15 @@ static inline void bvec_set_virt(struct bio_vec *bv, void *vaddr, unsigned int l
 }
 #endif
 
+/*
+ * 6.2: a bio from the cache of a CPU may be given back in an interrupt; before, that is
+ * warned about. Told by what came one release later.
+ */
+#ifndef MXCD_HAVE_BVEC_SET_VIRT
+#undef IOCB_ALLOC_CACHE
+#define IOCB_ALLOC_CACHE	0
+#endif
+
 #ifndef MXCD_HAVE_VM_FLAGS_MOD
 static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set,
 				vm_flags_t clear)
