@@ -124,6 +124,9 @@ static void mas_dmabuf_unmap(struct dma_buf_attachment *attach, struct sg_table 
 {
 	struct mas_dmabuf *buf = attach->dmabuf->priv;
 
+	/* 0 tells that there are no pages, and frees no entry: they would be lost. */
+	if (!sgt->orig_nents)
+		sgt->orig_nents = sgt->nents;
 	dma_buf_free_sgt(attach, sgt, dir);
 	mxcd_gpu_leave(buf->mem->gpu);
 }
