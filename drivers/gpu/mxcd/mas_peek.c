@@ -7,12 +7,13 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
 
 #include "mas.h"
 
-/* Between two looks whether the caller was killed. */
+/* Bytes that go through host memory at a time: the GPU is not kept while user space is. */
 #define MAS_PEEK_STEP	SZ_64K
 
 /* A request has a number of so many bytes, so that it is never an errno. */
@@ -29,63 +30,94 @@ static void *mas_peek_at(struct mas_mem *mem, u64 offset, u64 *len)
 	unsigned long contig, pfn = mas_view_page(&mem->view, ALIGN_DOWN(offset, PAGE_SIZE),
 						  &contig);
 
-	*len = min3(*len, PFN_PHYS(contig) - offset_in_page(offset), (u64)MAS_PEEK_STEP);
+	*len = min_t(u64, *len, PFN_PHYS(contig) - offset_in_page(offset));
 	return page_address(pfn_to_page(pfn)) + offset_in_page(offset);
 }
 
-static int mas_peek_copy(struct mas_mem *mem, u64 offset, void __user *buf, u64 length,
-			 bool write)
+static void mas_peek_move(struct mas_mem *mem, u64 offset, void *buf, u64 length, bool write)
 {
-	u64 len;
 	void *vram;
-	bool failed;
+	u64 len;
 
 	for (; length; offset += len, buf += len, length -= len) {
-		if (fatal_signal_pending(current))
-			return -EINTR;
 		len = length;
 		vram = mas_peek_at(mem, offset, &len);
-		failed = write ? copy_from_user(vram, buf, len) : copy_to_user(buf, vram, len);
-		if (failed)
-			return -EFAULT;
-		cond_resched();
+		if (write)
+			memcpy(vram, buf, len);
+		else
+			memcpy(buf, vram, len);
 	}
-
-	return 0;
+	if (write)
+		wmb(); /* drain the write-combining buffers before a disk looks */
 }
 
-/* Find the handle and enter its GPU. */
-static struct mas_mem *mas_peek_begin(struct mas_ctx *ctx, u32 handle, u64 offset, u64 length)
+/* Between VRAM and host memory of ours. */
+static int mas_peek_vram(struct mas_mem *mem, u64 offset, void *buf, u64 length, bool write)
+{
+	int ret = -ENODEV;
+
+	if (!mxcd_gpu_tryenter(mem->gpu))
+		return -ENODEV;
+
+	if (!mxcd_gpu_has_lost(mem->gpu, mem->view.generation)) {
+		mas_peek_move(mem, offset, buf, length, write);
+		ret = 0;
+	}
+	mxcd_gpu_leave(mem->gpu);
+
+	return ret;
+}
+
+/* One step of at most MAS_PEEK_STEP bytes; a page fault of the caller may take for ever. */
+static int mas_peek_step(struct mas_mem *mem, u64 offset, void *buf, void __user *user,
+			 u64 length, bool write)
+{
+	int ret;
+
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	if (write && copy_from_user(buf, user, length))
+		return -EFAULT;
+
+	ret = mas_peek_vram(mem, offset, buf, length, write);
+	if (!ret && !write && copy_to_user(user, buf, length))
+		ret = -EFAULT;
+
+	return ret;
+}
+
+static int mas_peek_user(struct mas_mem *mem, u64 offset, void __user *user, u64 length,
+			 bool write)
+{
+	void *buf = kmalloc(min_t(u64, length, MAS_PEEK_STEP), GFP_KERNEL_ACCOUNT);
+	int ret = 0;
+	u64 len;
+
+	if (!buf)
+		return -ENOMEM;
+
+	for (; length && !ret; offset += len, user += len, length -= len) {
+		len = min_t(u64, length, MAS_PEEK_STEP);
+		ret = mas_peek_step(mem, offset, buf, user, len, write);
+		cond_resched();
+	}
+	kfree(buf);
+
+	return ret;
+}
+
+static struct mas_mem *mas_peek_find(struct mas_ctx *ctx, u32 handle, u64 offset, u64 length)
 {
 	struct mas_mem *mem = mas_mem_get(ctx, handle);
-	int ret = -EINVAL;
 
 	if (!mem)
 		return ERR_PTR(-ENOENT);
-	if (!mas_peek_in_range(mem, offset, length))
-		goto err_put;
-
-	ret = -ENODEV;
-	if (!mxcd_gpu_tryenter(mem->gpu))
-		goto err_put;
-	if (mxcd_gpu_has_lost(mem->gpu, mem->view.generation))
-		goto err_leave;
+	if (!mas_peek_in_range(mem, offset, length)) {
+		mas_mem_put_sync(mem);
+		return ERR_PTR(-EINVAL);
+	}
 
 	return mem;
-
-err_leave:
-	mxcd_gpu_leave(mem->gpu);
-err_put:
-	mas_mem_put_sync(mem);
-	return ERR_PTR(ret);
-}
-
-static void mas_peek_end(struct mas_mem *mem, bool write)
-{
-	if (write)
-		wmb(); /* drain the write-combining buffers before a disk looks */
-	mxcd_gpu_leave(mem->gpu);
-	mas_mem_put_sync(mem);
 }
 
 /**
@@ -105,12 +137,12 @@ int mas_peek(struct mas_ctx *ctx, const struct mxcd_mas_peek *args, bool write)
 	if (args->flags || args->__reserved)
 		return -EINVAL;
 
-	mem = mas_peek_begin(ctx, args->handle, args->offset, args->length);
+	mem = mas_peek_find(ctx, args->handle, args->offset, args->length);
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
 
-	ret = mas_peek_copy(mem, args->offset, u64_to_user_ptr(args->buf), args->length, write);
-	mas_peek_end(mem, write);
+	ret = mas_peek_user(mem, args->offset, u64_to_user_ptr(args->buf), args->length, write);
+	mas_mem_put_sync(mem);
 	return ret;
 }
 
@@ -126,29 +158,22 @@ s64 mas_peek_req(struct mas_ctx *ctx, const struct mxcd_mas_req *args)
 {
 	bool write = args->op == MXCD_MAS_OP_POKE;
 	u8 bytes[MAS_PEEK_MAX] = {};
-	u64 i, one = 1;
 	struct mas_mem *mem;
+	int ret;
 
 	if (!args->length || args->length > MAS_PEEK_MAX)
 		return -EINVAL;
 
-	mem = mas_peek_begin(ctx, args->handle, args->mem_offset, args->length);
+	mem = mas_peek_find(ctx, args->handle, args->mem_offset, args->length);
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
 
-	put_unaligned_le32(args->arg, bytes);
-	for (i = 0; i < args->length; i++) {
-		u8 *vram = mas_peek_at(mem, args->mem_offset + i, &one);
-
-		if (write)
-			*vram = bytes[i];
-		else
-			bytes[i] = *vram;
-	}
-	mas_peek_end(mem, write);
 	if (write)
-		return args->length;
+		put_unaligned_le32(args->arg, bytes);
+	ret = mas_peek_vram(mem, args->mem_offset, bytes, args->length, write);
+	mas_mem_put_sync(mem);
+	if (ret)
+		return ret;
 
-	memset(bytes + args->length, 0, MAS_PEEK_MAX - args->length);
-	return get_unaligned_le32(bytes);
+	return write ? args->length : get_unaligned_le32(bytes);
 }

@@ -782,7 +782,8 @@ struct mxcd_mas_import {
  *
  * Copy from VRAM to the caller (PEEK), or from the caller to VRAM (POKE), by the CPU.
  * Any offset and length. -EINVAL: the range is not within the handle; nothing was
- * copied. -EFAULT: a part may have been copied. -EINTR: the caller was killed.
+ * copied. -EFAULT, -ENODEV (the GPU is gone): a part may have been copied. -ENOMEM. -EINTR:
+ * the caller was killed.
  */
 struct mxcd_mas_peek {
 	__u32 size;

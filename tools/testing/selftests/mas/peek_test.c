@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Peeks and pokes: VRAM for who cannot map it. */
-#include "mas_utils.h"
+#include "mas_life.h"
+
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/syscall.h>
 
 #define LEN	(2U * MAS_MIB)
 #define ROUNDS	200U
@@ -118,6 +123,87 @@ TEST_F(peek, request_carries_a_number_of_one_to_four_bytes)
 	EXPECT_EQ(-EINVAL, request(self->fd, MXCD_MAS_OP_PEEK, handle, LEN - 1, 2, 0));
 	EXPECT_EQ(-ENOENT, request(self->fd, MXCD_MAS_OP_POKE, handle + 1, 0, 1, 0));
 	EXPECT_EQ(-EOPNOTSUPP, request(self->fd, MXCD_MAS_OP_EXPORT, handle, 0, 1, 0));
+}
+
+/* Memory whose pages come when the test says so, or never. */
+static void *late_page(int *uffd)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range.len = MAS_PAGE, .mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	void *page = mmap(NULL, MAS_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	*uffd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	reg.range.start = mas_ptr(page);
+	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api) || ioctl(*uffd, UFFDIO_REGISTER, &reg))
+		return NULL;
+	return page;
+}
+
+struct slow_peek {
+	int fd;
+	unsigned long cmd;
+	__u32 handle;
+	void *page;
+	int ret;
+};
+
+static void *slow_peek(void *arg)
+{
+	struct slow_peek *p = arg;
+
+	p->ret = peek(p->fd, p->cmd, p->handle, 0, MAS_PAGE, p->page);
+	return NULL;
+}
+
+/* What has been read is delivered, what is to be written finds no GPU. */
+TEST_F(peek, memory_of_the_caller_that_never_comes_does_not_keep_the_gpu)
+{
+	const unsigned long cmds[] = { MXCD_MAS_PEEK, MXCD_MAS_POKE };
+	const int results[] = { 0, -ENODEV };
+	struct mxcd_mas_query_gpu q;
+	struct mxcd_mas_alloc mem;
+	struct slow_peek p;
+	pthread_t thread;
+	int gpu, uffd, status, waited;
+	pid_t child;
+	__u32 i;
+
+	gpu = life_small_gpu(self->fd);
+	ASSERT_LE(0, gpu);
+	ASSERT_EQ(0, mas_query_gpu(self->fd, gpu, &q));
+	for (i = 0; i < ARRAY_SIZE(cmds); i++) {
+		struct uffdio_zeropage zero = { .range.len = MAS_PAGE };
+		struct pollfd event = { .events = POLLIN };
+
+		ASSERT_EQ(0, mas_alloc(self->fd, gpu, 2 * MAS_MIB, &mem));
+		p = (struct slow_peek){ .fd = self->fd, .cmd = cmds[i], .handle = mem.handle };
+		p.page = late_page(&uffd);
+		ASSERT_NE(NULL, p.page);
+		event.fd = uffd;
+		ASSERT_EQ(0, pthread_create(&thread, NULL, slow_peek, &p));
+		ASSERT_EQ(1, poll(&event, 1, MAS_PATIENCE_MS));
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child)
+			_exit(mas_shell("mas_unbind %04x:%02x:%02x.%x", q.out_domain,
+					q.out_bdf >> 8, q.out_bdf >> 3 & 31, q.out_bdf & 7));
+		for (waited = 0; !waitpid(child, &status, WNOHANG); waited += 10) {
+			ASSERT_GT(MAS_PATIENCE_MS, waited)
+				TH_LOG("the GPU is kept");
+			mas_sleep_ms(10);
+		}
+		EXPECT_EQ(0, status);
+		zero.range.start = mas_ptr(p.page);
+		ASSERT_EQ(0, ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		EXPECT_EQ(results[i], p.ret);
+		ASSERT_EQ(0, mas_shell("mas_ready"));
+		EXPECT_EQ(0, mas_free(self->fd, mem.handle));
+		close(uffd);
+	}
 }
 
 TEST_HARNESS_MAIN
