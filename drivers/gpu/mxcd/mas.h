@@ -519,6 +519,7 @@ bool mas_gup_allowed(struct mxcd_gpu *gpu);
 void mas_gup_prove(struct mxcd_gpu *gpu);
 void mas_gup_prove_all(u64 gpus);
 void mas_gup_changed(void);
+void mas_gup_stop(void);
 ssize_t mas_gup_show(struct mxcd_gpu *gpu, char *buf);
 void mas_gup_mapped(struct mas_mem *mem);
 void mas_gup_hold(struct mas_mem *mem);

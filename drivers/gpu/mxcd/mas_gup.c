@@ -39,8 +39,9 @@ module_param(gup, bool, 0444);
 MODULE_PARM_DESC(gup,
 		 "Let programs pin VRAM of provider zone_device, while all storage controllers are proved (default 0)");
 
-/* Pages of our own have been mapped: who changes a verdict must zap. */
+/* Pages of our own have been mapped: who changes a verdict must zap, with the lock. */
 static bool mas_gup_used;
+static DEFINE_MUTEX(mas_gup_zap_lock);
 
 /* Handles without an owner whose pages are pinned, by mas_mem::linger. */
 static DEFINE_MUTEX(mas_lingering_lock);
@@ -204,8 +205,27 @@ void mas_gup_prove_all(u64 gpus)
  */
 void mas_gup_changed(void)
 {
-	if (READ_ONCE(mas_gup_used))
+	if (!READ_ONCE(mas_gup_used))
+		return;
+
+	mutex_lock(&mas_gup_zap_lock);
+	if (mas_gup_used)
 		mas_dev_zap();
+	mutex_unlock(&mas_gup_zap_lock);
+}
+
+/**
+ * mas_gup_stop - there will be no mappings any more
+ *
+ * Verdicts may go on to change, by a parameter or a disk that comes.
+ *
+ * Context: module exit, before mas_dev_exit().
+ */
+void mas_gup_stop(void)
+{
+	mutex_lock(&mas_gup_zap_lock);
+	WRITE_ONCE(mas_gup_used, false);
+	mutex_unlock(&mas_gup_zap_lock);
 }
 
 /**

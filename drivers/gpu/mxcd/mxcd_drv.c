@@ -658,6 +658,7 @@ err_wq:
 static void __exit mxcd_exit(void)
 {
 	pci_unregister_driver(&mxcd_driver);
+	mas_gup_stop();
 	mas_dev_exit();
 	mxcd_layout_exit();
 	mas_stats_exit();
