@@ -85,6 +85,30 @@ static inline void life_patience(int disk)
 		  major(dev), minor(dev));
 }
 
+/*
+ * The first reads and writes of a GPU and a controller are proofs, which a worker
+ * does and waits for. Have them behind us: requests are to be with the disk.
+ */
+static inline bool life_prove(struct life *l)
+{
+	const int ops[] = { MXCD_MAS_OP_READ, MXCD_MAS_OP_WRITE };
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		req = mas_rw(ops[i], l->file, l->base, LIFE_LEN, l->mem.handle, 0);
+		req.flags = MXCD_MAS_REQ_P2P_ONLY;
+		comp = mas_by_ioctl(l->mas, &req);
+		if (comp.result != LIFE_LEN) {
+			printf("# proof %d: %lld, reason %u\n", i, (long long)comp.result,
+			       comp.reason);
+			return false;
+		}
+	}
+	return true;
+}
+
 /* @gpu is the index of the GPU, or negative: the one with the least VRAM. */
 static inline void life_setup(struct __test_metadata *_metadata, struct life *l,
 			      const char *drive, int disk, __u64 base, int gpu)
@@ -110,6 +134,7 @@ static inline void life_setup(struct __test_metadata *_metadata, struct life *l,
 	ASSERT_LE(0, l->mas);
 	l->vram = mas_map(l->mas, &l->mem);
 	ASSERT_NE(MAP_FAILED, (void *)l->vram);
+	ASSERT_TRUE(life_prove(l));
 	memset(l->vram, LIFE_POISON, l->mem.length);
 	ASSERT_EQ(0, mas_stall(drive, disk));
 }
