@@ -38,6 +38,12 @@ notices_the_flip()
 	grep -q 'VRAM differs from the file at byte' <<<"$out"
 }
 
+# What takes long in a guest.
+long_vmtest() # VMTEST-OPTION...
+{
+	"$SELFTESTS/vmtest.sh" -t 1500 -a MAS_TIMEOUT=1500 "$@"
+}
+
 # mas-check in a guest that has something wrong with it from the start.
 mas_check_finds() # WHAT VMTEST-OPTION...
 {
@@ -139,6 +145,13 @@ part_memory()
 	done
 }
 
+# What people put on disks: about 3 minutes.
+part_stacks()
+{
+	result 0 "multipath, md, device-mapper, LVM, loop" long_vmtest -k "$KERNEL" \
+		-- stack_test.sh
+}
+
 part_mas-check()
 {
 	mas_check_finds all
@@ -185,8 +198,8 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
-PARTS=(demo model large trace polling fuzz soak life memory mas-check install compilers
-       kernels debug)
+PARTS=(demo model large trace polling fuzz soak life memory stacks mas-check
+       install compilers kernels debug)
 
 while (($#)); do
 	case $1 in
