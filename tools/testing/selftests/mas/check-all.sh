@@ -152,6 +152,17 @@ part_stacks()
 		-- stack_test.sh
 }
 
+# What page structs cost, with VRAM that is large enough to tell.
+part_cost()
+{
+	local kernel
+
+	for kernel in 6.1 6.12 7.3; do
+		result 0 "host RAM for VRAM on $kernel" long_vmtest -k "$kernel" -v 4G \
+			-- cost_test.sh
+	done
+}
+
 part_mas-check()
 {
 	mas_check_finds all
@@ -198,7 +209,7 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
-PARTS=(demo model large trace polling fuzz soak life memory stacks mas-check
+PARTS=(demo model large trace polling fuzz soak life memory stacks cost mas-check
        install compilers kernels debug)
 
 while (($#)); do

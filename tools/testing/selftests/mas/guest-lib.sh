@@ -149,3 +149,14 @@ mas_per_cpu_pages_kib()
 {
 	awk '$1 == "count:" { n += $2 } END { print n * 4 }' /proc/zoneinfo
 }
+
+# Host RAM that is free, with what could be at once.
+mas_free_kib()
+{
+	local free
+
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	free=$(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo)
+	echo $((free + $(mas_per_cpu_pages_kib)))
+}

@@ -106,16 +106,6 @@ unbind_all()
 	done
 }
 
-free_kib()
-{
-	local free
-
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
-	free=$(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo)
-	echo $((free + $(mas_per_cpu_pages_kib)))
-}
-
 claimed_kib()
 {
 	awk '$1 == "page_struct_bytes" { n += $2 } END { print n / 1024 }' \
@@ -131,9 +121,9 @@ page_structs_cost_what_is_said() # PROVIDER
 	# What else the kernel does meanwhile counts too: the best of three.
 	for tries in 1 2 3; do
 		reload "provider=$1" && unbind_all || return
-		before=$(free_kib)
+		before=$(mas_free_kib)
 		mas_ready || return
-		cost=$((before - $(free_kib)))
+		cost=$((before - $(mas_free_kib)))
 		note "$1, try $tries: $cost KiB were taken, $(claimed_kib) KiB are said to be"
 		if ((cost >= $(claimed_kib) - slack && cost <= $(claimed_kib) + slack)); then
 			return
