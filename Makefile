@@ -17,7 +17,7 @@ KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
 .PHONY: all modules modules_install clean check check-all check-debug check-install
-.PHONY: check-static coverage packages demo bench fuzz soak version help
+.PHONY: check-static check-topology coverage packages demo bench fuzz soak version help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -44,6 +44,9 @@ coverage:			## check-debug, then the lines of the driver that no test ran
 
 check-static:			## only the checks that need no virtual machine
 	$(SELFTESTS)/check-static.sh -k $(KERNEL)
+
+check-topology:			## routes between GPUs and disks wherever they are
+	$(SELFTESTS)/topology.sh -k $(KERNEL)
 
 packages:			## Debian packages and the installer, into dist/
 	tools/packaging/packages.sh

@@ -152,6 +152,19 @@ part_stacks()
 		-- stack_test.sh
 }
 
+# The five machines, and what is lost without proof and fence.
+TOPOLOGY_SECONDS=$((6 * 60))
+
+part_topology()
+{
+	local way
+
+	for way in "7.3 p2pdma" "7.3 zone_device" "6.12 zone_device" "6.1 zone_device"; do
+		! in_time $TOPOLOGY_SECONDS "topologies on ${way% *} with ${way#* }" ||
+			part topology.sh -k "${way% *}" -p "${way#* }"
+	done
+}
+
 # What page structs cost, with VRAM that is large enough to tell.
 part_cost()
 {
@@ -210,7 +223,7 @@ part_debug()
 }
 
 PARTS=(demo model large trace polling fuzz soak life memory stacks cost mas-check
-       install compilers kernels debug)
+       install compilers topology kernels debug)
 
 while (($#)); do
 	case $1 in

@@ -3,22 +3,9 @@
  * What the disk gets to see: which requests the block layer makes one of, and how
  * much is read for what was asked for.
  */
-#include "mas_ring.h"
+#include "mas_merge.h"
 
-#include <linux/ioprio.h>
-
-#define BLOCK		4096U
 #define ROUNDS		20U
-/* That of p2p requests, see mas_io.h. */
-#define P2P_HINT	0x155U
-#define P2P_PRIO	(IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | P2P_HINT << 3 | 4)
-
-/* Fields of /sys/class/block/<disk>/stat, from 0. */
-enum {
-	STAT_READS = 0,
-	STAT_READ_MERGES = 1,
-	STAT_READ_SECTORS = 2,
-};
 
 FIXTURE(disk) {
 	struct ring ring;
@@ -43,21 +30,6 @@ FIXTURE_VARIANT_ADD(disk, none) {
 FIXTURE_VARIANT_ADD(disk, mq_deadline) {
 	.scheduler = "mq-deadline",
 };
-
-static __u64 disk_stat(const char *name, int field)
-{
-	unsigned long long stat[3] = {};
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/class/block/%s/stat", name);
-	f = fopen(path, "r");
-	if (!f || fscanf(f, "%llu %llu %llu", &stat[0], &stat[1], &stat[2]) != 3)
-		stat[field] = 0;
-	if (f)
-		fclose(f);
-	return stat[field];
-}
 
 static int disk_scheduler(const char *name, const char *scheduler)
 {
@@ -103,60 +75,27 @@ FIXTURE_TEARDOWN(disk)
 	close(self->fd);
 }
 
-/*
- * Submits three adjacent reads in one call, so in one plug, in an order of host
- * RAM ('h') and VRAM ('v'); returns how many were merged into another.
- */
-static int merges_of(struct _test_data_disk *self, const char *order, __u16 host_ioprio)
-{
-	__u64 before = disk_stat(self->name, STAT_READ_MERGES);
-	struct mxcd_mas_comp comps[3];
-	struct mxcd_mas_req reqs[3];
-	struct io_uring_cqe cqe;
-	struct io_uring_sqe *sqe;
-	__u32 i;
-
-	for (i = 0; i < 3; i++) {
-		if (order[i] == 'v') {
-			reqs[i] = mas_rw(MXCD_MAS_OP_READ, self->file, i * BLOCK, BLOCK,
-					 self->mem.handle, 2 * i * BLOCK);
-			ring_request(&self->ring, self->fd, &reqs[i], &comps[i], i);
-			continue;
-		}
-		sqe = ring_sqe(&self->ring);
-		sqe->opcode = IORING_OP_READ;
-		sqe->fd = self->disk;
-		sqe->off = i * BLOCK;
-		sqe->addr = mas_ptr(self->host + 2 * i * BLOCK);
-		sqe->len = BLOCK;
-		sqe->ioprio = host_ioprio;
-		sqe->user_data = i;
-	}
-	if (ring_enter(&self->ring, 3) != 3)
-		return -EPROTO;
-	for (i = 0; i < 3; i++)
-		if (!ring_cqe(&self->ring, &cqe) || cqe.res != BLOCK)
-			return -EIO;
-	return disk_stat(self->name, STAT_READ_MERGES) - before;
-}
-
 /* The same ROUNDS times over; the data must be right whatever was merged. */
 static int merges(struct __test_metadata *_metadata, struct _test_data_disk *self,
 		  const char *order, __u16 host_ioprio)
 {
+	const struct merge m = {
+		.ring = &self->ring, .mas = self->fd, .disk = self->disk, .name = self->name,
+		.file = self->file, .handle = self->mem.handle, .host = self->host,
+	};
 	int sum = 0, ret;
 	__u32 i, round;
 
 	for (round = 0; round < ROUNDS; round++) {
-		memset(self->host, 0, 6 * BLOCK);
-		memset(self->vram, 0, 6 * BLOCK);
-		ret = merges_of(self, order, host_ioprio);
+		memset(self->host, 0, 6 * MERGE_BLOCK);
+		memset(self->vram, 0, 6 * MERGE_BLOCK);
+		ret = merge_three(&m, order, host_ioprio);
 		ASSERT_LE(0, ret)
 			TH_LOG("%s", order);
 		for (i = 0; i < 3; i++)
-			EXPECT_EQ(-1, mas_diff(self->model + i * BLOCK,
+			EXPECT_EQ(-1, mas_diff(self->model + i * MERGE_BLOCK,
 					       (order[i] == 'v' ? self->vram : self->host) +
-					       2 * i * BLOCK, BLOCK));
+					       2 * i * MERGE_BLOCK, MERGE_BLOCK));
 		sum += ret;
 	}
 	return sum;
