@@ -173,7 +173,10 @@ static vm_fault_t mas_vm_huge_fault(struct vm_fault *vmf, unsigned int order)
 	return ret;
 }
 
-/* For debuggers, and /proc/PID/mem. */
+/*
+ * For debuggers, and /proc/PID/mem. The kernel has not looked at permissions: where it
+ * does, not even a debugger writes to shared memory that is mapped for reading alone.
+ */
 static int mas_vm_access(struct vm_area_struct *vma, unsigned long addr, void *buf, int len,
 			 int write)
 {
@@ -182,6 +185,8 @@ static int mas_vm_access(struct vm_area_struct *vma, unsigned long addr, void *b
 	void *vram;
 
 	len = min_t(unsigned long, len, PAGE_SIZE - offset_in_page(addr));
+	if (write && !(vma->vm_flags & VM_WRITE))
+		return -EFAULT;
 	if (!mxcd_gpu_tryenter(mem->gpu))
 		return -EFAULT;
 

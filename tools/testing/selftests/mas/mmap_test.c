@@ -191,6 +191,30 @@ TEST_F(mmap, debugger_reads_and_writes_a_mapping)
 	EXPECT_EQ(0, memcmp(map + MAS_PAGE - 2, "hello", 5));
 }
 
+/* Whoever was given VRAM to look at gets no way to change it. */
+TEST_F(mmap, debugger_does_not_write_to_what_is_mapped_for_reading)
+{
+	struct mxcd_mas_alloc mem;
+	char *map, *view, buf[MAS_PAGE];
+	int fd;
+
+	ASSERT_EQ(0, mas_alloc(self->fd, self->gpu, SMALL, &mem));
+	map = mas_map(self->fd, &mem);
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	mas_fill(map, SMALL, 7);
+	view = mmap(NULL, SMALL, PROT_READ, MAP_SHARED, self->fd, mem.out_mmap_offset);
+	ASSERT_NE(MAP_FAILED, (void *)view);
+	memcpy(buf, map, sizeof(buf));
+	fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, pwrite(fd, "hello", 5, (uintptr_t)view));
+	EXPECT_EQ(EIO, errno);
+	EXPECT_EQ(-1, mas_diff(buf, map, sizeof(buf)));
+	memset(buf, 0, sizeof(buf));
+	EXPECT_EQ(sizeof(buf), pread(fd, buf, sizeof(buf), (uintptr_t)view));
+	EXPECT_EQ(-1, mas_diff(map, buf, sizeof(buf)));
+}
+
 /* In kB. */
 static long page_tables(void)
 {
