@@ -18,9 +18,6 @@
 
 #include "mas_trace.h"
 
-/* Pages inserted by one page fault, at most. */
-#define MAS_FAULT_PAGES	512UL
-
 /* Between two looks at a storage controller whose driver is coming or going. */
 #define MAS_FAULT_WAIT	msecs_to_jiffies(20)
 
@@ -58,15 +55,20 @@ static vm_fault_t mas_vm_insert_one(struct vm_area_struct *vma, unsigned long ad
 	return vmf_insert_pfn(vma, addr, pfn);
 }
 
-/* Insert the page that is missing and those that follow in its extent. */
+/*
+ * Insert the page that is missing and those that follow in its extent. Not those of the
+ * next page table: a huge page may be there, or another thread about to put one there,
+ * and the kernel takes it for a bug when both meet.
+ */
 static vm_fault_t mas_vm_insert(struct mas_mem *mem, struct vm_fault *vmf)
 {
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE);
+	unsigned long end = pmd_addr_end(addr, vmf->vma->vm_end);
 	unsigned long contig, pfn, n, i;
 	vm_fault_t ret, first = VM_FAULT_NOPAGE;
 
 	pfn = mas_view_page(&mem->view, mas_vm_offset(vmf->vma, addr), &contig);
-	n = min3(contig, PHYS_PFN(vmf->vma->vm_end - addr), MAS_FAULT_PAGES);
+	n = min(contig, PHYS_PFN(end - addr));
 	for (i = 0; i < n; i++) {
 		ret = mas_vm_insert_one(vmf->vma, addr + i * PAGE_SIZE, pfn + i);
 		if (!i)

@@ -230,22 +230,26 @@ static long page_tables(void)
 	return kib;
 }
 
+static bool has_huge_mappings(void)
+{
+	int major = 0, minor = 0;
+	struct utsname uts;
+
+	uname(&uts);
+	return sscanf(uts.release, "%d.%d", &major, &minor) == 2 && major * 100 + minor >= 612;
+}
+
 TEST_F(mmap, plain_mapping_is_in_huge_pages)
 {
 	const size_t len = 32 * MAS_MIB;
 	struct mxcd_mas_alloc mem;
-	int major = 0, minor = 0;
-	struct utsname uts;
 	long before, taken;
 	size_t off;
 	char *map;
 
-	uname(&uts);
-	if (sscanf(uts.release, "%d.%d", &major, &minor) != 2)
-		major = 0;
 	if (self->pages)
 		SKIP(return, "what is mapped here has page structs");
-	if (major * 100 + minor < 612)
+	if (!has_huge_mappings())
 		SKIP(return, "kernels before 6.12 have no mark for it in page tables");
 	ASSERT_EQ(0, mas_alloc(self->fd, self->gpu, len, &mem));
 	before = page_tables();
@@ -264,6 +268,34 @@ TEST_F(mmap, plain_mapping_is_in_huge_pages)
 	EXPECT_EQ(0, munmap(map + MAS_MIB, MAS_PAGE));
 	EXPECT_EQ((char)(MAS_MIB / MAS_PAGE - 1), map[MAS_MIB - MAS_PAGE]);
 	EXPECT_EQ((char)(MAS_MIB / MAS_PAGE + 1), map[MAS_MIB + MAS_PAGE]);
+}
+
+/* Its first MiB is in small pages, which end where the first huge page begins. */
+TEST_F(mmap, mapping_that_begins_within_a_huge_page_is_huge_behind_it)
+{
+	const size_t skip = MAS_MIB, len = 32 * MAS_MIB;
+	struct mxcd_mas_alloc mem;
+	long before, taken;
+	size_t off;
+	char *map;
+	int down;
+
+	if (self->pages)
+		SKIP(return, "what is mapped here has page structs");
+	if (!has_huge_mappings())
+		SKIP(return, "kernels before 6.12 have no mark for it in page tables");
+	ASSERT_EQ(0, mas_alloc(self->fd, self->gpu, len, &mem));
+	for (down = 0; down < 2; down++) {
+		before = page_tables();
+		map = map_at(self->fd, len - skip, mem.out_mmap_offset + skip);
+		ASSERT_NE(MAP_FAILED, (void *)map);
+		for (off = 0; off < len - skip; off += MAS_PAGE)
+			map[down ? len - skip - MAS_PAGE - off : off] = 1;
+		taken = page_tables() - before;
+		printf("# %ld KiB of page tables\n", taken);
+		EXPECT_GE(16, taken);
+		munmap(map, len - skip);
+	}
 }
 
 TEST_F(mmap, direct_io_names_a_mapping_or_is_refused_with_the_reason)
