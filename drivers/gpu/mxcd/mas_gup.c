@@ -24,6 +24,7 @@
 #include <linux/mutex.h>
 #include <linux/page_ref.h>
 #include <linux/pci.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -39,7 +40,7 @@ module_param(gup, bool, 0444);
 MODULE_PARM_DESC(gup,
 		 "Let programs pin VRAM of provider zone_device, while all storage controllers are proved (default 0)");
 
-/* Pages of our own have been mapped: who changes a verdict must zap, with the lock. */
+/* Pages have been mapped: who changes a verdict must zap, with the lock. */
 static bool mas_gup_used;
 static DEFINE_MUTEX(mas_gup_zap_lock);
 
@@ -61,9 +62,12 @@ bool mas_gup_wanted(void)
 	return gup;
 }
 
+/* Without the gate, the GPU may be unbound meanwhile. */
 static bool kernel_asks(const struct mxcd_gpu *gpu)
 {
-	return gpu->vram.provider && gpu->vram.provider->veto;
+	const struct mxcd_provider *provider = READ_ONCE(gpu->vram.provider);
+
+	return provider && provider->veto;
 }
 
 /* Other storage than NVMe cannot be proved. Without a driver it does nothing. */
@@ -271,8 +275,7 @@ void mas_gup_mapped(struct mas_mem *mem)
 	mem->mapper = task_tgid_nr(current);
 	get_task_comm(mem->mapper_comm, current->group_leader);
 	WRITE_ONCE(mem->gup, true);
-	if (!kernel_asks(mem->gpu))
-		WRITE_ONCE(mas_gup_used, true);
+	WRITE_ONCE(mas_gup_used, true);
 }
 
 /**
@@ -315,7 +318,7 @@ static unsigned long bvec_unpinned(const struct bio_vec *bvec, unsigned long fro
  *
  * Looks on where it was told so last time: what is at rest stays so. Somebody who
  * walks page tables without a lock may raise a count for a moment and find then that
- * the page is not there any more; that does no harm.
+ * the page is not there any more; that does no harm while the page is ours.
  *
  * Context: may sleep; mxcd_gpu::lock is held.
  * Return: true if so.
@@ -408,6 +411,10 @@ void mas_gup_wait(struct mxcd_gpu *gpu)
 	char comm[TASK_COMM_LEN];
 	bool told = false;
 	pid_t pid;
+
+	/* Whoever walks page tables without a lock has interrupts off. */
+	if (gpu->vram.counted)
+		synchronize_rcu();
 
 	while (mas_gup_find_holder(gpu, &pid, comm)) {
 		if (!told)

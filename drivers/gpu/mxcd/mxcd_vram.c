@@ -240,7 +240,7 @@ static void mxcd_vram_unmap(struct mxcd_gpu *gpu)
 
 	if (provider && provider->del)
 		provider->del(gpu);
-	gpu->vram.provider = NULL;
+	WRITE_ONCE(gpu->vram.provider, NULL);
 	gpu->vram.page_struct_bytes = 0;
 	gpu->vram.counted = false;
 	devres_release_group(&gpu->pdev->dev, &gpu->vram);
@@ -339,7 +339,7 @@ err_nomem:
  */
 bool mxcd_vram_veto(struct mxcd_gpu *gpu, struct pci_dev *storage)
 {
-	const struct mxcd_provider *provider = gpu->vram.provider;
+	const struct mxcd_provider *provider = READ_ONCE(gpu->vram.provider);
 
 	return provider && provider->veto && provider->veto(gpu, storage);
 }

@@ -4,7 +4,9 @@
  * debuggers see of it, and whether direct I/O of any program can name it.
  */
 #include "mas_ring.h"
+#include "mas_sysfs.h"
 
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -296,6 +298,53 @@ TEST_F(mmap, mapping_that_begins_within_a_huge_page_is_huge_behind_it)
 		EXPECT_GE(16, taken);
 		munmap(map, len - skip);
 	}
+}
+
+static sigjmp_buf bus;
+
+static void on_bus(int sig)
+{
+	siglongjmp(bus, 1);
+}
+
+static bool is_bus_error(const char *p)
+{
+	signal(SIGBUS, on_bus);
+	if (sigsetjmp(bus, 1))
+		return true;
+	__atomic_load_n(p, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Direct I/O through it would lose data that the driver knows to be lost. */
+TEST_F(mmap, proof_that_fails_takes_the_pages_out_of_mappings)
+{
+	struct mxcd_mas_alloc mem;
+	int disk, file;
+	char *map;
+
+	if (!self->pages)
+		SKIP(return, "what is mapped here has no page structs");
+	if (access(MAS_PARAMETERS "/fault", F_OK))
+		SKIP(return, "built without CONFIG_MXCD_DEBUG");
+	disk = open(getenv("MAS_NVME4K"), O_RDWR | O_DIRECT | O_CLOEXEC);
+	ASSERT_LE(0, disk);
+	ASSERT_EQ(0, mas_alloc(self->fd, self->gpu, SMALL, &mem));
+	map = mas_map(self->fd, &mem);
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	memset(map, 0x22, SMALL);
+
+	ASSERT_EQ(0, mas_set_fault(FAULT_READ));
+	file = mas_register(self->fd, disk);
+	EXPECT_LT(0, file);
+	EXPECT_TRUE(is_bus_error(map));
+	EXPECT_EQ(-1, pread(disk, map, SMALL, 0));
+	EXPECT_EQ(EFAULT, errno);
+
+	ASSERT_EQ(0, mas_set_fault(0));
+	EXPECT_FALSE(is_bus_error(map));
+	EXPECT_EQ(-1, mas_not_all(map, SMALL, 0x22));
+	EXPECT_EQ(SMALL, pread(disk, map, SMALL, 0));
 }
 
 TEST_F(mmap, direct_io_names_a_mapping_or_is_refused_with_the_reason)
