@@ -487,6 +487,7 @@ struct mas_mem *mas_mem_alloc(struct mas_ctx *ctx, struct mxcd_mas_alloc *args, 
 int mas_mem_place(struct mas_ctx *ctx, struct mas_mem *mem, bool first);
 struct mas_mem *mas_mem_part(struct mas_mem *mem, u64 offset, u64 size,
 			     struct mas_quota *quota);
+bool mas_mem_enter(struct mas_mem *mem);
 bool mas_mem_release(struct mas_mem *mem);
 void mas_mem_commit(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);
 void mas_mem_abort(struct mas_ctx *ctx, u32 handle, struct mas_mem *mem);

@@ -106,13 +106,12 @@ static struct sg_table *mas_dmabuf_map(struct dma_buf_attachment *attach,
 {
 	struct mas_dmabuf *buf = attach->dmabuf->priv;
 	struct mas_mem *mem = buf->mem;
-	struct sg_table *sgt = ERR_PTR(-ENODEV);
+	struct sg_table *sgt;
 
-	if (!mxcd_gpu_tryenter(mem->gpu))
-		return sgt;
+	if (!mas_mem_enter(mem))
+		return ERR_PTR(-ENODEV);
 
-	if (!mxcd_gpu_has_lost(mem->gpu, mem->view.generation))
-		sgt = mas_dmabuf_to_sgt(attach, mem, dir);
+	sgt = mas_dmabuf_to_sgt(attach, mem, dir);
 	if (IS_ERR(sgt))
 		mxcd_gpu_leave(mem->gpu);
 
@@ -227,9 +226,12 @@ static struct dma_buf *mas_dmabuf_export_mem(struct mas_mem *mem,
 
 	if (!mas_dmabuf_range(args, mem))
 		return ERR_PTR(-EINVAL);
+	if (!mas_mem_enter(mem))
+		return ERR_PTR(-ENODEV);
 
 	/* Charged to the handle's context, for as long as this lives. */
 	part = mas_mem_part(mem, args->offset, args->length, NULL);
+	mxcd_gpu_leave(mem->gpu);
 	if (IS_ERR(part))
 		return ERR_CAST(part);
 
@@ -302,7 +304,7 @@ static struct mas_mem *mas_dmabuf_part(struct mas_ctx *ctx, struct dma_buf *dmab
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(READ_ONCE(ctx->gpus) & BIT_ULL(buf->mem->gpu->index)))
 		return ERR_PTR(-ENOENT);
-	if (!mxcd_gpu_tryenter(buf->mem->gpu))
+	if (!mas_mem_enter(buf->mem))
 		return ERR_PTR(-ENODEV);
 
 	part = mas_mem_part(buf->mem, 0, buf->mem->size, ctx->quota);

@@ -17,6 +17,25 @@
 #include "mas_trace.h"
 
 /**
+ * mas_mem_enter - begin to use the VRAM of a handle
+ * @mem: the handle, a reference is held
+ *
+ * Context: any.
+ * Return: true, and the gate of its GPU is held until mxcd_gpu_leave(); false if the GPU
+ * is gone or VRAM has lost its content.
+ */
+bool mas_mem_enter(struct mas_mem *mem)
+{
+	if (!mxcd_gpu_tryenter(mem->gpu))
+		return false;
+	if (!mxcd_gpu_has_lost(mem->gpu, mem->view.generation))
+		return true;
+
+	mxcd_gpu_leave(mem->gpu);
+	return false;
+}
+
+/**
  * mas_mem_release - free a handle that nobody refers to
  * @mem: the handle; gone on success
  *

@@ -189,14 +189,12 @@ static int mas_vm_access(struct vm_area_struct *vma, unsigned long addr, void *b
 	len = min_t(unsigned long, len, PAGE_SIZE - offset_in_page(addr));
 	if (write && !(vma->vm_flags & VM_WRITE))
 		return -EFAULT;
-	if (!mxcd_gpu_tryenter(mem->gpu))
+	if (!mas_mem_enter(mem))
 		return -EFAULT;
 
 	pfn = mas_view_page(&mem->view, mas_vm_offset(vma, addr & PAGE_MASK), &contig);
 	vram = page_address(pfn_to_page(pfn)) + offset_in_page(addr);
-	if (mxcd_gpu_has_lost(mem->gpu, mem->view.generation))
-		len = -EFAULT;
-	else if (write)
+	if (write)
 		memcpy(vram, buf, len);
 	else
 		memcpy(buf, vram, len);

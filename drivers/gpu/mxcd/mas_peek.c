@@ -54,18 +54,13 @@ static void mas_peek_move(struct mas_mem *mem, u64 offset, void *buf, u64 length
 /* Between VRAM and host memory of ours. */
 static int mas_peek_vram(struct mas_mem *mem, u64 offset, void *buf, u64 length, bool write)
 {
-	int ret = -ENODEV;
-
-	if (!mxcd_gpu_tryenter(mem->gpu))
+	if (!mas_mem_enter(mem))
 		return -ENODEV;
 
-	if (!mxcd_gpu_has_lost(mem->gpu, mem->view.generation)) {
-		mas_peek_move(mem, offset, buf, length, write);
-		ret = 0;
-	}
+	mas_peek_move(mem, offset, buf, length, write);
 	mxcd_gpu_leave(mem->gpu);
 
-	return ret;
+	return 0;
 }
 
 /* One step of at most MAS_PEEK_STEP bytes; a page fault of the caller may take for ever. */

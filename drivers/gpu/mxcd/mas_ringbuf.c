@@ -64,12 +64,10 @@ static int mas_ringbuf_add_range(struct mas_mem *mem, const struct mxcd_mas_buff
 	    args->length > MAS_RINGBUF_MAX || args->offset > mem->size ||
 	    args->length > mem->size - args->offset)
 		return -EINVAL;
-	if (!mxcd_gpu_tryenter(mem->gpu))
+	if (!mas_mem_enter(mem))
 		return -ENODEV;
 
-	if (mxcd_gpu_has_lost(mem->gpu, mem->view.generation)) {
-		ret = -ENODEV;
-	} else if (mas_gup_wanted() && mas_gup_allowed(mem->gpu)) {
+	if (mas_gup_wanted() && mas_gup_allowed(mem->gpu)) {
 		part = mas_mem_part(mem, args->offset, args->length, NULL);
 		ret = PTR_ERR_OR_ZERO(part);
 		if (!ret) {

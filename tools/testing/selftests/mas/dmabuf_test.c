@@ -264,6 +264,27 @@ TEST_F(dmabuf, memory_goes_on_when_its_exporter_has_died)
 		  mas_wait_vram(self->fd, self->gpu, self->vram_free - LEN));
 }
 
+/* What is left of a handle, and of a buffer, is told at once and not when it is used. */
+TEST_F(dmabuf, gpu_that_lost_its_memory_is_ENODEV)
+{
+	struct mxcd_mas_query_gpu gpu;
+	struct mxcd_mas_import arg;
+	char bdf[24];
+	int buf;
+
+	ASSERT_EQ(0, mas_query_gpu(self->fd, self->gpu, &gpu));
+	snprintf(bdf, sizeof(bdf), "%04x:%02x:%02x.%x", gpu.out_domain, gpu.out_bdf >> 8,
+		 gpu.out_bdf >> 3 & 31, gpu.out_bdf & 7);
+	buf = buf_export(self->fd, self->mem.handle, 0, LEN);
+	ASSERT_LE(0, buf);
+	/* Not each machine has what a reset takes. */
+	if (mas_shell("echo 1 >/sys/bus/pci/devices/%s/reset", bdf))
+		ASSERT_EQ(0, mas_shell("mas_unbind %s && mas_bind %s", bdf, bdf));
+	EXPECT_EQ(-ENODEV, buf_export(self->fd, self->mem.handle, 0, LEN));
+	EXPECT_EQ(-ENODEV, buf_import(self->fd, buf, &arg));
+	close(buf);
+}
+
 /* First line of what the importer says; @bytes: what lies within VRAM. */
 static void importer_state(int importer, char state[16], __u64 from, __u64 to, __u64 *bytes)
 {
