@@ -500,6 +500,7 @@ int mas_mmap_mem(struct mas_mem *mem, struct vm_area_struct *vma);
 int mas_mmap(struct mas_ctx *ctx, struct vm_area_struct *vma);
 
 /* mas_dmabuf.c */
+void mas_dmabuf_prepare(struct mxcd_gpu *gpu);
 struct dma_buf *mas_dmabuf_export(struct mas_ctx *ctx, struct mxcd_mas_export *args);
 void mas_dmabuf_end(const struct mxcd_mas_export *args, struct dma_buf *dmabuf, bool told);
 struct mas_mem *mas_dmabuf_import(struct mas_ctx *ctx, struct mxcd_mas_import *args);

@@ -45,6 +45,19 @@ struct mas_dmabuf {
 static DEFINE_MUTEX(mas_dmabufs_lock);
 static LIST_HEAD(mas_dmabufs);
 
+/**
+ * mas_dmabuf_prepare - let other drivers attach to dma-bufs of a GPU, if the kernel can
+ * @gpu: a GPU that is being bound
+ *
+ * What that takes goes with the binding.
+ *
+ * Context: probe() of the driver of @gpu; may sleep.
+ */
+void mas_dmabuf_prepare(struct mxcd_gpu *gpu)
+{
+	gpu->vram.peers = !pcim_p2pdma_init(gpu->pdev);
+}
+
 static int mas_dmabuf_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attach)
 {
 	struct mas_dmabuf *buf = dmabuf->priv;
@@ -53,6 +66,8 @@ static int mas_dmabuf_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *
 
 	if (!attach->peer2peer || !dma_buf_attach_revocable(attach))
 		return -EOPNOTSUPP;
+	if (!gpu->vram.peers)
+		return -EREMOTEIO;
 	if (!mxcd_gpu_tryenter(gpu))
 		return -ENODEV;
 

@@ -106,6 +106,7 @@ struct mxcd_provider {
  * @scratch: one bit for each page there that is in use, see mxcd_vram_take_scratch()
  * @counted: each page has references of its own, so that programs may pin it; one
  *	while nobody does
+ * @peers: dma-bufs can be attached to, see mas_dmabuf_prepare()
  * @gup_allowed: what mas_route_now() was when that was found to be all right
  */
 struct mxcd_vram {
@@ -122,6 +123,7 @@ struct mxcd_vram {
 	phys_addr_t scratch_base;
 	unsigned long scratch;
 	bool counted;
+	bool peers;
 	u32 gup_allowed;
 };
 

@@ -332,6 +332,8 @@ static int mxcd_publish(struct mxcd_gpu *gpu)
 	if (ret)
 		return ret;
 
+	if (gpu->vram.size)
+		mas_dmabuf_prepare(gpu);
 	set_bit(gpu->index, mxcd_gpus_seen);
 	/* Files may still have verdicts for the one that had this index before. */
 	mas_route_forget();

@@ -84,7 +84,8 @@ static bool mxcd_desc_is_sane(const struct mas_vram_desc *desc)
 {
 	const struct mas_vram_ops *ops = desc->ops;
 
-	return desc->name && desc->va && ops && ops->resolve && ops->release && ops->used &&
+	return desc->name && desc->bar >= 0 && desc->bar < PCI_STD_NUM_BARS && desc->va &&
+	       ops && ops->resolve && ops->release && ops->used &&
 	       ops->revoked && desc->size && IS_ALIGNED(desc->size | desc->base, MXCD_GRANULE) &&
 	       IS_ALIGNED(desc->scratch, PAGE_SIZE) && desc->scratch >= desc->base + desc->size;
 }

@@ -13,9 +13,7 @@
  */
 #include <linux/huge_mm.h>
 #include <linux/memremap.h>
-#include <linux/dma-buf-mapping.h>
 #include <linux/mm.h>
-#include <linux/pci-p2pdma.h>
 #include <linux/pci.h>
 
 #include "mas.h"
@@ -61,10 +59,6 @@ static int zone_add(struct mxcd_gpu *gpu)
 			      start, end, PTR_ERR(va));
 		return PTR_ERR(va);
 	}
-
-	/* For mas_dmabuf.c. Without it no other driver can attach. */
-	if (pcim_p2pdma_init(gpu->pdev))
-		pci_dbg(gpu->pdev, "no P2PDMA provider\n");
 
 	gpu->vram.va = va;
 	gpu->vram.page_struct_bytes = zone_page_struct_bytes(pgmap);

@@ -264,6 +264,12 @@ TEST_F(dmabuf, memory_goes_on_when_its_exporter_has_died)
 		  mas_wait_vram(self->fd, self->gpu, self->vram_free - LEN));
 }
 
+static void bdf_of(const struct mxcd_mas_query_gpu *gpu, char bdf[24])
+{
+	snprintf(bdf, 24, "%04x:%02x:%02x.%x", gpu->out_domain, gpu->out_bdf >> 8,
+		 gpu->out_bdf >> 3 & 31, gpu->out_bdf & 7);
+}
+
 /* What is left of a handle, and of a buffer, is told at once and not when it is used. */
 TEST_F(dmabuf, gpu_that_lost_its_memory_is_ENODEV)
 {
@@ -273,8 +279,7 @@ TEST_F(dmabuf, gpu_that_lost_its_memory_is_ENODEV)
 	int buf;
 
 	ASSERT_EQ(0, mas_query_gpu(self->fd, self->gpu, &gpu));
-	snprintf(bdf, sizeof(bdf), "%04x:%02x:%02x.%x", gpu.out_domain, gpu.out_bdf >> 8,
-		 gpu.out_bdf >> 3 & 31, gpu.out_bdf & 7);
+	bdf_of(&gpu, bdf);
 	buf = buf_export(self->fd, self->mem.handle, 0, LEN);
 	ASSERT_LE(0, buf);
 	/* Not each machine has what a reset takes. */
@@ -320,12 +325,64 @@ static int bar_of(const char *bdf, __u64 *from, __u64 *to)
 	return lo ? 0 : -ENODEV;
 }
 
+/* For the NVMe controller, in whose name the importer asks for addresses. */
+static int attach_text(struct _test_data_dmabuf *self, int buf, int gpu, char text[64])
+{
+	struct mxcd_mas_query_file verdict;
+	int file = mas_register(self->fd, self->disk);
+
+	if (file < 0 || mas_query_file(self->fd, file, 0, gpu, &verdict))
+		return -EIO;
+	return snprintf(text, 64, "%d %04x:%02x:%02x.%x", buf, verdict.out_storage_domain,
+			verdict.out_storage_bdf >> 8, verdict.out_storage_bdf >> 3 & 31,
+			verdict.out_storage_bdf & 7);
+}
+
+/* Whoever has the VRAM; seam_test.sh runs it with another driver's. */
+TEST_F(dmabuf, other_driver_is_given_addresses_within_each_gpu)
+{
+	struct mxcd_mas_query q = { .size = sizeof(q) };
+	struct mxcd_mas_query_gpu gpu;
+	struct mxcd_mas_alloc mem;
+	int buf, importer, i, nr = 0;
+	char bdf[24], text[64], state[16];
+	__u64 from = 0, to = 0, bytes;
+
+	if (access(IMPORTER, F_OK))
+		SKIP(return, "built without CONFIG_MXCD_DEBUG");
+	ASSERT_EQ(0, mas_shell("insmod " IMPORTER));
+	ASSERT_EQ(0, mas_ioctl(self->fd, MXCD_MAS_QUERY, &q));
+	for (i = 0; i < 64; i++) {
+		if (!(q.out_gpus & (1ULL << i)))
+			continue;
+		importer = open("/dev/mas_importer", O_RDWR | O_CLOEXEC);
+		ASSERT_LE(0, importer);
+		ASSERT_EQ(0, mas_query_gpu(self->fd, i, &gpu));
+		bdf_of(&gpu, bdf);
+		ASSERT_EQ(0, bar_of(bdf, &from, &to));
+		ASSERT_EQ(0, mas_alloc(self->fd, i, LEN, &mem));
+		buf = buf_export(self->fd, mem.handle, 0, LEN);
+		ASSERT_LE(0, buf);
+		ASSERT_LT(0, attach_text(self, buf, i, text));
+		EXPECT_EQ((ssize_t)strlen(text), write(importer, text, strlen(text)))
+			TH_LOG("%s, GPU %d: %s", text, i, strerror(errno));
+		importer_state(importer, state, from, to, &bytes);
+		EXPECT_STREQ("mapped", state);
+		EXPECT_EQ(LEN, bytes);
+		close(importer);
+		close(buf);
+		EXPECT_EQ(0, mas_free(self->fd, mem.handle));
+		nr++;
+	}
+	EXPECT_LE(2, nr);
+	EXPECT_EQ(0, mas_shell("rmmod mas_importer"));
+}
+
 TEST_F(dmabuf, other_driver_attaches_and_is_revoked_when_the_gpu_goes)
 {
 	struct mxcd_mas_query_gpu gpu;
-	struct mxcd_mas_query_file verdict;
 	struct mxcd_mas_import arg;
-	int buf, importer, file;
+	int buf, importer;
 	char bdf[24], text[64], state[16] = "";
 	__u64 from = 0, to = 0, bytes;
 
@@ -335,18 +392,11 @@ TEST_F(dmabuf, other_driver_attaches_and_is_revoked_when_the_gpu_goes)
 	importer = open("/dev/mas_importer", O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, importer);
 	ASSERT_EQ(0, mas_query_gpu(self->fd, self->gpu, &gpu));
-	snprintf(bdf, sizeof(bdf), "%04x:%02x:%02x.%x", gpu.out_domain, gpu.out_bdf >> 8,
-		 gpu.out_bdf >> 3 & 31, gpu.out_bdf & 7);
+	bdf_of(&gpu, bdf);
 	ASSERT_EQ(0, bar_of(bdf, &from, &to));
-	file = mas_register(self->fd, self->disk);
-	ASSERT_EQ(0, mas_query_file(self->fd, file, 0, self->gpu, &verdict));
 	buf = buf_export(self->fd, self->mem.handle, 0, LEN);
 	ASSERT_LE(0, buf);
-
-	/* The NVMe controller, in whose name the importer asks for addresses. */
-	snprintf(text, sizeof(text), "%d %04x:%02x:%02x.%x", buf, verdict.out_storage_domain,
-		 verdict.out_storage_bdf >> 8, verdict.out_storage_bdf >> 3 & 31,
-		 verdict.out_storage_bdf & 7);
+	ASSERT_LT(0, attach_text(self, buf, self->gpu, text));
 	ASSERT_EQ((ssize_t)strlen(text), write(importer, text, strlen(text)))
 		TH_LOG("%s: %s", text, strerror(errno));
 	importer_state(importer, state, from, to, &bytes);

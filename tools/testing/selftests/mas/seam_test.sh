@@ -29,9 +29,9 @@ is_served()
 		is states 2 "$(cat $nodes/*/mas_state | grep -cx enabled)"
 }
 
-passes() # TEST...
+passes() # TEST [ARGUMENT]...
 {
-	"$here/$1" >/tmp/seam.tap 2>&1 && return
+	"$here/$1" "${@:2}" >/tmp/seam.tap 2>&1 && return
 	grep -B 8 '^not ok' /tmp/seam.tap | sed 's/^/# /'
 	return 1
 }
@@ -58,5 +58,7 @@ check "mxcd is not unloaded under it" is_held
 check "handles and mappings are as with mxcd" passes mem_test
 check "data is exact in pieces that do not meet" passes transfer_test
 check "segment lists too" passes segs_test
+check "a dma-buf of it can be attached to" passes dmabuf_test \
+	-t other_driver_is_given_addresses_within_each_gpu
 check "the driver takes its GPU back, and mxcd gets it" gives_it_back
 tap_end

@@ -173,19 +173,27 @@ static int vendor_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		return ret;
 
 	desc.va = vendor_make_pages(pdev, v);
-	if (IS_ERR(desc.va))
-		return PTR_ERR(desc.va);
+	if (IS_ERR(desc.va)) {
+		ret = PTR_ERR(desc.va);
+		goto err_region;
+	}
 
 	desc.base = v->base;
 	desc.size = (u64)v->nr * MAS_GRANULE;
 	desc.scratch = v->base + desc.size;
 	desc.priv = v;
 	v->gpu = mas_gpu_register(pdev, &desc);
-	if (IS_ERR(v->gpu))
-		return PTR_ERR(v->gpu);
+	if (IS_ERR(v->gpu)) {
+		ret = PTR_ERR(v->gpu);
+		goto err_region;
+	}
 
 	pci_set_drvdata(pdev, v);
 	return 0;
+
+err_region:
+	pci_release_region(pdev, VENDOR_BAR);
+	return ret;
 }
 
 static void vendor_remove(struct pci_dev *pdev)
@@ -194,6 +202,7 @@ static void vendor_remove(struct pci_dev *pdev)
 
 	mas_gpu_unregister(v->gpu);
 	WARN_ON(!v->revoked);
+	pci_release_region(pdev, VENDOR_BAR);
 }
 
 /* Bound by driver_override alone. */
