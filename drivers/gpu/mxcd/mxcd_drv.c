@@ -9,6 +9,7 @@
  */
 #include <linux/crash_dump.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/pci.h>
 #include <linux/pm.h>
 #include <linux/rcupdate.h>
@@ -136,6 +137,8 @@ struct mxcd_gpu *mxcd_gpu_enter(unsigned int index)
 	if (index >= MXCD_MAX_GPUS || !test_bit(index, mxcd_gpus_seen))
 		return ERR_PTR(-ENOENT);
 
+	/* A number of the caller's: not to be guessed beyond the table. */
+	index = array_index_nospec(index, MXCD_MAX_GPUS);
 	rcu_read_lock();
 	gpu = rcu_dereference(mxcd_gpus[index]);
 	if (!gpu || !mxcd_gpu_is_enabled(gpu) || !percpu_ref_tryget_live(&gpu->gate))
