@@ -12,6 +12,9 @@
  *
  *	mmap_lock -> mxcd_gpu::lock, and what verdicts and proofs take
  *
+ *	mmap_lock, the device lock of a storage controller, mxcd_gpus_lock ->
+ *	mas_gup_zap_lock -> the lock of the address_space that all mappings are in
+ *
  *	the list of dma-bufs -> the reservation lock of one
  *
  *	mas_stack::lock -> mas_pci_lock -> the device lock of a storage controller,
