@@ -55,7 +55,7 @@
  *  - ENOMEM: no host memory.
  *  - ENOSPC: ALLOC only: not enough free VRAM.
  *  - EPERM: the context was restricted, ioctl(MXCD_MAS_RESTRICT).
- *  - EDQUOT: ALLOC only: more VRAM than the context may hold since then.
+ *  - EDQUOT: ALLOC and IMPORT: more VRAM than the context may hold since then.
  *  - EACCES: write(2) and read(2) by a caller with more privilege than whoever
  *    opened the device.
  *
@@ -691,7 +691,8 @@ struct mxcd_mas_eventfd {
  * @flags: must be zero
  * @gpus: bit n: GPU n can still be named
  * @ops: bit n: operation n (&enum mxcd_mas_op) stays allowed, by a request or by an
- *	ioctl. Bit 0: mmap(2) stays allowed.
+ *	ioctl. Bit 0: mmap(2) of the descriptor stays allowed; what EXPORT makes can
+ *	always be mapped.
  * @req_flags: &enum mxcd_mas_req_flags that stay allowed
  * @max_files: files that may be registered at a time
  * @max_vram: bytes of VRAM that the context may hold, on all GPUs together; what is
@@ -731,7 +732,7 @@ struct mxcd_mas_restrict {
  * them is gone. The buffer can be mapped, passed to another process, imported there,
  * and attached to by drivers that can address a peer and let themselves be revoked:
  * that happens when the GPU is unbound. -EINVAL: the range is not within the handle.
- * -EMFILE: too many descriptors.
+ * -EMFILE: too many descriptors. -ENODEV: the GPU is gone or was reset since.
  */
 struct mxcd_mas_export {
 	__u32 size;
