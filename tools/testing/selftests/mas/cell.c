@@ -39,7 +39,7 @@ static const char *route_name(unsigned int route)
 
 static int fail(const char *what, int error)
 {
-	printf("failed: %s: %s\n", what, strerror(error));
+	printf("failed: %s: %s\n", what, strerrorname_np(error));
 	return 1;
 }
 
@@ -128,7 +128,7 @@ static int prepare(struct cell *c, const char *path)
 	ret = mas_query_file(c->mas, c->reg.file, 0, c->gpu, &c->q);
 	if (ret)
 		return fail("QUERY_FILE", -ret);
-	ret = mas_alloc(c->mas, c->gpu, 2 * c->len, &c->mem);
+	ret = mas_alloc(c->mas, c->gpu, c->read_only ? c->len : 2 * c->len, &c->mem);
 	if (ret)
 		return fail("ALLOC", -ret);
 	c->vram = mas_map(c->mas, &c->mem);

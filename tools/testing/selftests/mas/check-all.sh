@@ -145,11 +145,14 @@ part_memory()
 	done
 }
 
-# What people put on disks: about 3 minutes.
+# What people put on disks: about 3 minutes each.
 part_stacks()
 {
 	result 0 "multipath, md, device-mapper, LVM, loop" long_vmtest -k "$KERNEL" \
 		-- stack_test.sh
+	result 0 "256 MiB by NVMe over TCP and by NFS" long_vmtest -k "$KERNEL" -v 1G \
+		-- net_test.sh
+	result 0 "file systems as documented" long_vmtest -k "$KERNEL" -- fs_test.sh
 }
 
 # The five machines, and what is lost without proof and fence.
