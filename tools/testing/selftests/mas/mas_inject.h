@@ -90,6 +90,47 @@ static inline int inject_prepare(void)
 	return ret;
 }
 
+/* Where the code of a function of the kernel is. */
+static inline int function_range(const char *name, __u64 *start, __u64 *end)
+{
+	unsigned long long addr, next = ~0ULL;
+	char line[256], symbol[128];
+	FILE *f;
+
+	*start = 0;
+	f = fopen("/proc/kallsyms", "r");
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%llx %*c %127s", &addr, symbol) == 2 &&
+		    !strcmp(symbol, name))
+			*start = addr;
+	rewind(f);
+	while (*start && fgets(line, sizeof(line), f)) {
+		addr = strtoull(line, NULL, 16);
+		if (addr > *start && addr < next)
+			next = addr;
+	}
+	fclose(f);
+	*end = next;
+	return *start ? 0 : -ENOENT;
+}
+
+/* Allocations for a function of the kernel do not fail; NULL for none. */
+static inline int inject_spare(const char *name)
+{
+	const char * const dirs[] = { "failslab", "fail_page_alloc" };
+	__u64 start = 0, end = 0;
+	int i, ret = name ? function_range(name, &start, &end) : 0;
+
+	for (i = 0; !ret && i < 2; i++) {
+		ret = number_to_file(dirs[i], "reject-start", start);
+		if (!ret)
+			ret = number_to_file(dirs[i], "reject-end", end);
+	}
+	return ret;
+}
+
 static int nth_fd = -1;
 
 static inline int nth_open(void)
