@@ -203,6 +203,13 @@ part_polling()
 		-k "$KERNEL" -a nvme.poll_queues=0 -- ./uring_test
 }
 
+# No way back from that: it has a guest of its own.
+part_lockdown()
+{
+	result 0 "a kernel that is locked down" "$SELFTESTS/vmtest.sh" -k "$KERNEL" \
+		-- lockdown_test.sh
+}
+
 part_compilers()
 {
 	! in_time 600 "the compilers for other machines" || part check-cross.sh
@@ -225,8 +232,8 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
-PARTS=(demo model large trace polling fuzz soak life memory stacks cost mas-check
-       install compilers topology kernels debug)
+PARTS=(demo model large trace polling lockdown fuzz soak life memory stacks cost
+       mas-check install compilers topology kernels debug)
 
 while (($#)); do
 	case $1 in

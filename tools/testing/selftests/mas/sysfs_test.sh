@@ -361,6 +361,21 @@ nothing_is_left()
 		[ ! -e /dev/mxcd_mas ] && [ ! -e /dev/mxcd_mas0 ]
 }
 
+# Addresses in the kernel's half of the address space; those of BARs are no secret.
+no_kernel_addresses()
+{
+	local pointer='\bffff[0-9a-f]{12}\b' found
+
+	exec {fd}<>/dev/mxcd_mas
+	found=$({
+		grep -arE "$pointer" /sys/class/mxcd/mxcd/
+		grep -aHE "$pointer" "/proc/self/fdinfo/$fd" /sys/module/mxcd/parameters/*
+		dmesg | grep -a mxcd | grep -aE "$pointer"
+	} 2>/dev/null)
+	exec {fd}>&-
+	is "addresses of the kernel" "" "$found"
+}
+
 check "mxcd is a virtual device of class mxcd" is_a_virtual_device
 check "grep mas prints exactly 'mas 1'" grep_mas_prints_one_line 1
 check "layout/properties has its four keys" \
@@ -381,6 +396,7 @@ check "vram_used follows allocations" vram_used_follows_allocations
 check "poll of layout/properties ends when a GPU goes" unbinding_wakes_who_polls
 check "device nodes belong to root alone" nodes_belong_to_root_alone
 check "there is no /dev/mxcd" no_dev_mxcd
+check "no address of the kernel is shown" no_kernel_addresses
 check "VRAM is write-combining" mas_vram_is_write_combining
 check "the driver loads and binds with mas=0" load_with_mas_off
 check "mas=0: all GPUs are bound" all_bound
