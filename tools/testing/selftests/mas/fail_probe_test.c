@@ -5,6 +5,7 @@
  * try binds it. Wants a kernel with fault injection.
  */
 #include "mas_inject.h"
+#include "mas_sysfs.h"
 
 /* No call makes that many allocations. */
 #define ENDLESS	5000
@@ -44,13 +45,27 @@ FIXTURE(probe) {
 	int gpus;
 };
 
+/*
+ * What the kernel does not survive itself: x86 warns when __add_pages() fails, and
+ * pci_p2pdma_add_resource() leaves a devres action with freed memory behind when
+ * gen_pool_add_owner() fails.
+ */
+static const char *spared(void)
+{
+	char provider[32];
+
+	if (mas_get_text(MAS_PARAMETERS "/provider", provider, sizeof(provider)) < 0)
+		return NULL;
+	return strcmp(provider, "zone_device") ? "pci_p2pdma_add_resource" : "__add_pages";
+}
+
 FIXTURE_SETUP(probe)
 {
 	if (nth_open())
 		SKIP(return, "this kernel injects no faults");
 	ASSERT_EQ(0, inject_prepare());
-	/* x86 warns when this one fails: add_pages() in arch/x86/mm/init_64.c. */
-	ASSERT_EQ(0, inject_spare("__add_pages"));
+	ASSERT_NE(NULL, spared());
+	ASSERT_EQ(0, inject_spare(spared()));
 	self->bdf = last_gpu();
 	ASSERT_NE(NULL, self->bdf);
 	ASSERT_TRUE(is_bound(self->bdf));

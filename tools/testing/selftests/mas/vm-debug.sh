@@ -12,6 +12,9 @@ use_debug_kernel()
 	MEM=3G
 	BUILD_VARS+=(CONFIG_MXCD_KUNIT_TEST=y GCOV_PROFILE=y)
 	PROGRAM_ARGS=(DEBUG=1)
+	DEBUG_ZONE_TESTS=(route_test life_test mmap_test pin_test dmabuf_test ringbuf_test
+			  fail_probe_test)
+	DEBUG_PORTS_TESTS=(hotplug_test.sh)
 }
 
 make_debug_source() # VERSION DIR

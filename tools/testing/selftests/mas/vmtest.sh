@@ -238,10 +238,12 @@ judge_guest()
 	fi
 }
 
+boot=0
+
 # Run the tests; a guest that dies is followed by another for the rest of them.
 run_tests() # COMMAND...
 {
-	local tests=("$@") boot=0
+	local tests=("$@")
 
 	while ((${#tests[@]})); do
 		boot=$((boot + 1))
@@ -259,6 +261,16 @@ run_tests() # COMMAND...
 		cp "$RUN/console" "$RUN/console.$boot"
 		[ ! -d "$RUN/share/gcov" ] || mv "$RUN/share/gcov" "$RUN/gcov.$boot"
 	done
+}
+
+# What needs another guest: memory that programs can pin, slots to pull devices from.
+run_other_guests()
+{
+	PARAMS="mas=1 provider=zone_device gup=1"
+	run_tests "${DEBUG_ZONE_TESTS[@]/#/./}"
+	PARAMS="mas=1"
+	VM_PORTS=1
+	run_tests "${DEBUG_PORTS_TESTS[@]/#/./}"
 }
 
 summary()
@@ -288,6 +300,9 @@ if [ "$JOB" = shell ]; then
 else
 	mapfile -t commands < <(list_tests)
 	run_tests "${commands[@]}"
+	if [ "$KERNEL" = debug ] && ((${#PROGRAM[@]} == 0)); then
+		run_other_guests
+	fi
 	print_coverage || fail "coverage"
 	summary
 fi
