@@ -3,8 +3,9 @@
 #
 # Install the driver with its installer on a Debian 12 and on a Debian 13 that have
 # never seen these sources, boot them, use it, go on to a second kernel, boot that one,
-# and uninstall it. The installer runs in a chroot of the guest's disk, without network,
-# since a compiler in an emulated guest takes many minutes; boots and use are real.
+# uninstall it, and boot once more. The installer runs in a chroot of the guest's disk,
+# without network, since a compiler and depmod in an emulated guest take many minutes;
+# boots and use are real.
 
 . "$(dirname "$0")/../testing/selftests/mas/vm-lib.sh"
 
@@ -358,6 +359,24 @@ second_kernel()
 	check "podman is installed" add_packages podman
 }
 
+# "files" is a list from before the installation, and of what has come since then with
+# other packages.
+same_files()
+{
+	on_disk /root/list-files >"$RUN/$SUITE.after"
+	comm -13 "$DISK/root/files" "$RUN/$SUITE.after" >"$RUN/$SUITE.more"
+	cat "$RUN/$SUITE.more"
+	[ ! -s "$RUN/$SUITE.more" ]
+}
+
+removal()
+{
+	check "it is uninstalled without network" installer --uninstall
+	check "no file is left behind" same_files
+	check "nothing knows the module for $FIRST" exits 1 on_disk modinfo -k "$FIRST" mxcd
+	check "nor for $SECOND" exits 1 on_disk modinfo -k "$SECOND" mxcd
+}
+
 # --- boots --------------------------------------------------------------------
 
 vmlinuz() # RELEASE
@@ -433,6 +452,8 @@ test_suite() # SUITE TREE
 	boot "$FIRST" ""
 	second_kernel
 	boot "$SECOND" mas.last
+	removal
+	boot "$SECOND" mas.gone
 	rm -rf --one-file-system "$DISK"
 	echo "$passed $failed" >"$RUN/$SUITE.counts"
 }
