@@ -155,6 +155,12 @@ part_stacks()
 	result 0 "file systems as documented" long_vmtest -k "$KERNEL" -- fs_test.sh
 }
 
+part_many()
+{
+	result 0 "eight GPUs and eight disks" "$SELFTESTS/many.sh" -k "$KERNEL" \
+		-t 1500 -a MAS_TIMEOUT=1500
+}
+
 # The five machines, and what is lost without proof and fence.
 TOPOLOGY_SECONDS=$((6 * 60))
 
@@ -232,7 +238,7 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
-PARTS=(demo model large trace polling lockdown fuzz soak life memory stacks cost
+PARTS=(demo model large trace polling lockdown fuzz soak life memory stacks many cost
        mas-check install compilers topology kernels debug)
 
 while (($#)); do

@@ -316,7 +316,7 @@ vm_gpus()
 vm_share() # TAG PATH [OPTIONS]
 {
 	VM_ARGS+=(-fsdev "local,id=$1,path=$2,security_model=none${3:+,$3}"
-		  -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
+		  -device "virtio-9p-pci,fsdev=$1,mount_tag=$1,bus=pcie.0")
 }
 
 # Start the guest; its pid is VM_PID. The serial console is $RUN/console, or the
