@@ -83,16 +83,16 @@ static inline void mas_chain_init(struct mas_chain *chain)
 
 /**
  * struct mas_ctx_stats - counters of a context
- * @bytes: moved, by direction (1: write)
- * @p2p_bytes: of these, p2p
+ * @p2p_bytes: moved p2p, by direction (1: write)
+ * @bounce_bytes: moved by bounce
  * @errors: requests that failed
  * @queue_full: requests that found the queue full
  *
  * Protected by mas_ctx::lock. All zero without CONFIG_MXCD_STATS.
  */
 struct mas_ctx_stats {
-	u64 bytes[2];
 	u64 p2p_bytes[2];
+	u64 bounce_bytes[2];
 	u64 errors;
 	u64 queue_full;
 };
@@ -471,6 +471,7 @@ u64 mas_quota_left(struct mas_ctx *ctx);
 /* mas_holders.c */
 int mas_holders_add(struct mas_ctx *ctx);
 void mas_holders_del(struct mas_ctx *ctx);
+u64 mas_holders_inflight(struct mxcd_gpu *gpu);
 ssize_t mas_holders_show(struct mxcd_gpu *gpu, char *buf);
 bool mas_is_draining(void);
 void mas_set_draining(bool draining);

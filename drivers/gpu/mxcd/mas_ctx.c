@@ -328,9 +328,9 @@ static void mas_ctx_show_mems(struct mas_ctx *ctx, struct seq_file *m)
 static void mas_ctx_show_stats(const struct mas_ctx_stats *stats, struct seq_file *m)
 {
 	seq_printf(m, "mas-read-p2p:\t%llu bytes\n", stats->p2p_bytes[0]);
-	seq_printf(m, "mas-read-bounce:\t%llu bytes\n", stats->bytes[0] - stats->p2p_bytes[0]);
+	seq_printf(m, "mas-read-bounce:\t%llu bytes\n", stats->bounce_bytes[0]);
 	seq_printf(m, "mas-write-p2p:\t%llu bytes\n", stats->p2p_bytes[1]);
-	seq_printf(m, "mas-write-bounce:\t%llu bytes\n", stats->bytes[1] - stats->p2p_bytes[1]);
+	seq_printf(m, "mas-write-bounce:\t%llu bytes\n", stats->bounce_bytes[1]);
 	seq_printf(m, "mas-errors:\t%llu\n", stats->errors);
 	seq_printf(m, "mas-queue-full:\t%llu\n", stats->queue_full);
 }

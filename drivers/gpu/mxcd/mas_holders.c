@@ -9,6 +9,7 @@
 #include <linux/sysfs.h>
 
 #include "mas.h"
+#include "mas_io.h"
 
 /* The longest line, generously. */
 #define MAS_HOLDER_LINE	160
@@ -56,6 +57,40 @@ void mas_holders_del(struct mas_ctx *ctx)
 	mutex_lock(&mas_holders_lock);
 	list_del(&ctx->holder);
 	mutex_unlock(&mas_holders_lock);
+}
+
+static u64 mas_holder_inflight(struct mas_ctx *ctx, struct mxcd_gpu *gpu)
+{
+	struct mas_req *req;
+	u64 nr = 0;
+
+	spin_lock_irq(&ctx->lock);
+	hlist_for_each_entry(req, &ctx->inflight, node)
+		nr += READ_ONCE(req->started) && READ_ONCE(req->gpu) == gpu &&
+		      mas_is_transfer(req->op);
+	spin_unlock_irq(&ctx->lock);
+
+	return nr;
+}
+
+/**
+ * mas_holders_inflight - count the transfers in flight
+ * @gpu: the GPU
+ *
+ * Context: may sleep.
+ * Return: how many have started and not ended.
+ */
+u64 mas_holders_inflight(struct mxcd_gpu *gpu)
+{
+	struct mas_ctx *ctx;
+	u64 nr = 0;
+
+	mutex_lock(&mas_holders_lock);
+	list_for_each_entry(ctx, &mas_holders, holder)
+		nr += mas_holder_inflight(ctx, gpu);
+	mutex_unlock(&mas_holders_lock);
+
+	return nr;
 }
 
 /* Each look-up takes a reference: handles may be freed meanwhile. */

@@ -438,12 +438,13 @@ static void mas_io_prove(struct mas_req *req, unsigned int how)
 		return;
 	}
 
-	req->started = false;
 	req->result = mas_io_prepare_work(req);
-	if (req->result)
+	if (req->result) {
 		mas_io_finish(req);
-	else
-		mas_io_kick(req);
+		return;
+	}
+	req->started = false;
+	mas_io_kick(req);
 }
 
 /**

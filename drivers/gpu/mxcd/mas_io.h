@@ -22,7 +22,6 @@ struct io_uring_cmd;
 struct mas_batch;
 struct mas_ctx;
 struct mas_file;
-struct mas_flow;
 struct mas_mem;
 struct mas_segs;
 struct mas_submit;
@@ -95,7 +94,6 @@ struct mas_owner_work {
  * @work: starts or continues the request where that may sleep; initialised when it
  *	is queued
  * @seq: number of the request in its context
- * @flow: counters of its direction; NULL: it is not counted
  * @start_ns: when it started, if that is to be known, else 0
  * @user_data: as in the request
  * @ioprio: I/O priority of the submitter
@@ -168,7 +166,6 @@ struct mas_req {
 	struct mas_mem *mem;
 	struct mas_segs *segs;
 	struct mxcd_gpu *gpu;
-	struct mas_flow __percpu *flow;
 	u64 start_ns;
 	u64 done;
 	u64 p2p_bytes;

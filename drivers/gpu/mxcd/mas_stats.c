@@ -59,21 +59,6 @@ static u64 mas_stats_sum(struct mxcd_gpu *gpu, unsigned int offset)
 	return sum;
 }
 
-/* Ends first: what has ended had started. */
-static u64 mas_stats_inflight(struct mxcd_gpu *gpu)
-{
-	u64 ended = 0, started;
-	int i;
-
-	for (i = 0; i < 8; i++)
-		ended += mas_stats_sum(gpu, OFFSET(flow[i / 4].requests[i % 4]));
-	smp_rmb(); /* see above */
-	started = mas_stats_sum(gpu, OFFSET(flow[0].started)) +
-		  mas_stats_sum(gpu, OFFSET(flow[1].started));
-
-	return started - ended;
-}
-
 static struct mxcd_gpu *mas_stats_gpu(struct kobject *kobj)
 {
 	return container_of(kobj, struct mxcd_node, kobj)->gpu;
@@ -88,7 +73,7 @@ static ssize_t mas_stat_show(struct kobject *kobj, struct kobj_attribute *attr, 
 
 static ssize_t mas_inflight_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", mas_stats_inflight(mas_stats_gpu(kobj)));
+	return sysfs_emit(buf, "%llu\n", mas_holders_inflight(mas_stats_gpu(kobj)));
 }
 
 static const struct {
@@ -163,16 +148,31 @@ static enum mas_error mas_error_class(int err)
 	}
 }
 
+/* What never started is no transfer of the GPU. */
+static struct mas_flow __percpu *mas_stats_flow(const struct mas_req *req)
+{
+	if (!req->started || !mas_is_transfer(req->op))
+		return NULL;
+
+	return &req->gpu->stats->flow[mas_is_write(req)];
+}
+
 /**
- * mas_stats_not_p2p - count what did not go p2p, or failed
- * @req: a transfer that has its result
+ * mas_stats_not_p2p - count what did not go p2p as a whole, or failed
+ * @req: a request that has its result
  *
  * Context: any, hard interrupts too.
  */
 void mas_stats_not_p2p(struct mas_req *req)
 {
-	struct mas_stats __percpu *stats = req->gpu->stats;
+	struct mas_flow __percpu *flow = mas_stats_flow(req);
+	struct mas_stats __percpu *stats;
 
+	if (!flow)
+		return;
+
+	stats = req->gpu->stats;
+	this_cpu_inc(flow->requests[req->route]);
 	if (req->result < 0) {
 		this_cpu_inc(stats->errors[mas_error_class(req->result)]);
 		return;
@@ -180,28 +180,49 @@ void mas_stats_not_p2p(struct mas_req *req)
 	if (!(req->route & MXCD_MAS_ROUTE_BOUNCE))
 		return;
 
-	this_cpu_add(req->flow->bounce_bytes, req->result - req->p2p_bytes);
+	this_cpu_add(flow->p2p_bytes, req->p2p_bytes);
+	this_cpu_add(flow->bounce_bytes, req->result - req->p2p_bytes);
 	if (req->reason < MAS_STATS_REASONS)
 		this_cpu_inc(stats->bounces[req->reason]);
 }
 
 /**
+ * mas_stats_not_p2p_ctx - the same for the counters of the context
+ * @ctx: the context, its lock held
+ * @req: a request that has its result
+ *
+ * Context: any, hard interrupts too.
+ */
+void mas_stats_not_p2p_ctx(struct mas_ctx *ctx, const struct mas_req *req)
+{
+	bool write = mas_is_write(req);
+
+	if (req->result < 0) {
+		ctx->stats.errors++;
+	} else if (mas_is_transfer(req->op)) {
+		ctx->stats.p2p_bytes[write] += req->p2p_bytes;
+		ctx->stats.bounce_bytes[write] += req->result - req->p2p_bytes;
+	}
+}
+
+/**
  * mas_stats_time - count how long a transfer took
- * @req: a transfer that has its result
+ * @req: a request that has its result
  *
  * Context: any, hard interrupts too.
  */
 void mas_stats_time(struct mas_req *req)
 {
 	bool bounced = req->route & MXCD_MAS_ROUTE_BOUNCE;
+	struct mas_flow __percpu *flow = mas_stats_flow(req);
 	u64 ns;
 
 	/* Begun before the switch was turned on, or failed. */
-	if (!req->start_ns || req->result < 0)
+	if (!flow || !req->start_ns || req->result < 0)
 		return;
 
 	ns = ktime_get_ns() - req->start_ns;
-	this_cpu_inc(req->flow->latency[bounced][min(ilog2(ns | 1), MAS_STATS_BUCKETS - 1)]);
+	this_cpu_inc(flow->latency[bounced][min(ilog2(ns | 1), MAS_STATS_BUCKETS - 1)]);
 }
 
 /**

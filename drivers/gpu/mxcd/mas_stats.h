@@ -2,9 +2,9 @@
 /*
  * Counters of transfers, for each GPU and for each context.
  *
- * Those of a GPU are per CPU and only ever go up. A transfer is counted where it
- * starts and where it ends, so what is in flight is the difference. Those of a
- * context are under its lock, which is held at these places anyway.
+ * Those of a GPU are per CPU and only ever go up. Those of a context are under its
+ * lock, which is held there anyway. A transfer is counted where it ends, and most go
+ * p2p as a whole: these do little. What is in flight is counted when somebody asks.
  */
 #ifndef _MAS_STATS_H
 #define _MAS_STATS_H
@@ -52,7 +52,6 @@ enum mas_error {
 
 /**
  * struct mas_flow - counters of one direction
- * @started: transfers
  * @requests: transfers that have ended, by the bits of &enum mxcd_mas_route
  * @p2p_bytes: bytes moved p2p
  * @bounce_bytes: bytes moved by bounce
@@ -60,7 +59,6 @@ enum mas_error {
  *	duration
  */
 struct mas_flow {
-	u64 started;
 	u64 requests[4];
 	u64 p2p_bytes;
 	u64 bounce_bytes;
@@ -94,6 +92,7 @@ int mas_stats_show(struct mxcd_gpu *gpu, struct kobject *dir);
 void mas_stats_hide(struct mxcd_gpu *gpu);
 void mas_stats_queue_full(struct mas_ctx *ctx);
 void mas_stats_not_p2p(struct mas_req *req);
+void mas_stats_not_p2p_ctx(struct mas_ctx *ctx, const struct mas_req *req);
 void mas_stats_time(struct mas_req *req);
 
 /**
@@ -104,12 +103,7 @@ void mas_stats_time(struct mas_req *req);
  */
 static inline void mas_stats_start(struct mas_req *req)
 {
-	if (!mas_is_transfer(req->op) || req->flow)
-		return;
-
-	req->flow = &req->gpu->stats->flow[mas_is_write(req)];
-	this_cpu_inc(req->flow->started);
-	if (static_branch_unlikely(&mas_stats_timed))
+	if (static_branch_unlikely(&mas_stats_timed) && !req->start_ns)
 		req->start_ns = ktime_get_ns();
 }
 
@@ -121,15 +115,15 @@ static inline void mas_stats_start(struct mas_req *req)
  */
 static inline void mas_stats_end(struct mas_req *req)
 {
-	struct mas_flow __percpu *flow = req->flow;
+	struct mas_flow __percpu *flow;
 
-	if (!flow)
-		return;
-
-	this_cpu_inc(flow->requests[req->route]);
-	this_cpu_add(flow->p2p_bytes, req->p2p_bytes);
-	if (req->route != MXCD_MAS_ROUTE_P2P)
+	if (req->route == MXCD_MAS_ROUTE_P2P) {
+		flow = &req->gpu->stats->flow[mas_is_write(req)];
+		this_cpu_inc(flow->requests[MXCD_MAS_ROUTE_P2P]);
+		this_cpu_add(flow->p2p_bytes, req->p2p_bytes);
+	} else {
 		mas_stats_not_p2p(req);
+	}
 	if (static_branch_unlikely(&mas_stats_timed))
 		mas_stats_time(req);
 }
@@ -143,12 +137,10 @@ static inline void mas_stats_end(struct mas_req *req)
  */
 static inline void mas_stats_end_ctx(struct mas_ctx *ctx, const struct mas_req *req)
 {
-	if (req->result < 0) {
-		ctx->stats.errors++;
-	} else if (req->flow) {
-		ctx->stats.bytes[mas_is_write(req)] += req->result;
+	if (req->route == MXCD_MAS_ROUTE_P2P)
 		ctx->stats.p2p_bytes[mas_is_write(req)] += req->p2p_bytes;
-	}
+	else
+		mas_stats_not_p2p_ctx(ctx, req);
 }
 
 #else
