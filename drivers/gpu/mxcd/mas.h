@@ -519,6 +519,7 @@ s64 mas_peek_req(struct mas_ctx *ctx, const struct mxcd_mas_req *args);
 bool mas_gup_wanted(void);
 unsigned int mas_gup_reason(struct mxcd_gpu *gpu, struct pci_dev **decider);
 bool mas_gup_allowed(struct mxcd_gpu *gpu);
+bool mas_gup_mapped_stays(struct mxcd_gpu *gpu);
 void mas_gup_prove(struct mxcd_gpu *gpu);
 void mas_gup_prove_all(u64 gpus);
 void mas_gup_changed(void);

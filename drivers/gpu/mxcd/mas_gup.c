@@ -40,7 +40,7 @@ module_param(gup, bool, 0444);
 MODULE_PARM_DESC(gup,
 		 "Let programs pin VRAM of provider zone_device, while all storage controllers are proved (default 0)");
 
-/* Pages have been mapped: who changes a verdict must zap, with the lock. */
+/* Pages of our own have been mapped: who changes a verdict must zap, with the lock. */
 static bool mas_gup_used;
 static DEFINE_MUTEX(mas_gup_zap_lock);
 
@@ -153,6 +153,21 @@ bool mas_gup_allowed(struct mxcd_gpu *gpu)
 
 	WRITE_ONCE(gpu->vram.gup_allowed, now);
 	return true;
+}
+
+/**
+ * mas_gup_mapped_stays - do mappings keep their pages, whatever is found out later?
+ * @gpu: the GPU, its gate held
+ *
+ * Those of P2PDMA do: the kernel asks at each use. A program that uses them with the CPU,
+ * or with other disks, is not to be killed for a disk that came and loses data.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool mas_gup_mapped_stays(struct mxcd_gpu *gpu)
+{
+	return kernel_asks(gpu);
 }
 
 /**
@@ -275,7 +290,8 @@ void mas_gup_mapped(struct mas_mem *mem)
 	mem->mapper = task_tgid_nr(current);
 	get_task_comm(mem->mapper_comm, current->group_leader);
 	WRITE_ONCE(mem->gup, true);
-	WRITE_ONCE(mas_gup_used, true);
+	if (!kernel_asks(mem->gpu))
+		WRITE_ONCE(mas_gup_used, true);
 }
 
 /**

@@ -124,7 +124,7 @@ static vm_fault_t mas_vm_fault_entered(struct mas_mem *mem, struct vm_fault *vmf
 	if (mxcd_gpu_has_lost(mem->gpu, mem->view.generation))
 		return VM_FAULT_SIGBUS;
 
-	*forbidden = pages && !mas_gup_allowed(mem->gpu);
+	*forbidden = pages && !mas_gup_mapped_stays(mem->gpu) && !mas_gup_allowed(mem->gpu);
 	if (*forbidden)
 		return VM_FAULT_NOPAGE;
 
