@@ -33,7 +33,7 @@ static bool is_wrong(const struct merge *m, char where, __u32 block)
 static int try(const struct merge *m, const char *name, __u16 host_ioprio)
 {
 	static const char order[] = "vhv";
-	unsigned int merged = 0, failed = 0, bad_host = 0, bad_vram = 0, round, i;
+	unsigned int merged = 0, failed = 0, bad_host = 0, bad_vram = 0, round;
 	int ret;
 
 	for (round = 0; round < ROUNDS; round++) {
