@@ -18,7 +18,7 @@ static void disk_make_it_fail(bool fail)
 	char path[128];
 
 	snprintf(path, sizeof(path), "/sys/block/%s/make-it-fail", disk);
-	if (text_to_file(path, fail ? "1" : "0"))
+	if (mas_put_text(path, fail ? "1" : "0"))
 		abort();
 }
 

@@ -5,7 +5,6 @@
  * try binds it. Wants a kernel with fault injection.
  */
 #include "mas_inject.h"
-#include "mas_sysfs.h"
 
 /* No call makes that many allocations. */
 #define ENDLESS	5000
@@ -76,7 +75,7 @@ FIXTURE_SETUP(probe)
 FIXTURE_TEARDOWN(probe)
 {
 	if (nth_fd >= 0 && !is_bound(self->bdf))
-		text_to_file(DRIVER "bind", self->bdf);
+		mas_put_text(DRIVER "bind", self->bdf);
 	inject_spare(NULL);
 	close(nth_fd);
 }
@@ -89,11 +88,11 @@ TEST_F_TIMEOUT(probe, each_failure_is_clean, 600)
 	int ret;
 
 	for (n = 1; n < ENDLESS; n++) {
-		ASSERT_EQ(0, text_to_file(DRIVER "unbind", self->bdf));
+		ASSERT_EQ(0, mas_put_text(DRIVER "unbind", self->bdf));
 		ASSERT_EQ(self->gpus - 1, enabled_gpus());
 
 		nth_arm(n);
-		ret = text_to_file(DRIVER "bind", self->bdf);
+		ret = mas_put_text(DRIVER "bind", self->bdf);
 		fired = nth_disarm();
 
 		ASSERT_EQ(!ret, is_bound(self->bdf));
@@ -104,13 +103,13 @@ TEST_F_TIMEOUT(probe, each_failure_is_clean, 600)
 			/* The kernel calls a BAR busy that it has no memory to note. */
 			ASSERT_TRUE(ret == -ENOMEM || ret == -EBUSY)
 				TH_LOG("allocation %u: %d", n, ret);
-			ASSERT_EQ(0, text_to_file(DRIVER "bind", self->bdf));
+			ASSERT_EQ(0, mas_put_text(DRIVER "bind", self->bdf));
 		} else if (enabled_gpus() == self->gpus - 1) {
 			/* Bound without MAS, and mas_state says why. */
 			ASSERT_TRUE(fired);
 			off++;
-			ASSERT_EQ(0, text_to_file(DRIVER "unbind", self->bdf));
-			ASSERT_EQ(0, text_to_file(DRIVER "bind", self->bdf));
+			ASSERT_EQ(0, mas_put_text(DRIVER "unbind", self->bdf));
+			ASSERT_EQ(0, mas_put_text(DRIVER "bind", self->bdf));
 		}
 		ASSERT_EQ(self->gpus, enabled_gpus());
 		if (!fired)

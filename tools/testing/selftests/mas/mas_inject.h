@@ -9,20 +9,9 @@
 #define MAS_INJECT_H
 
 #include "mas_utils.h"
+#include "mas_sysfs.h"
 
 #define DEBUGFS		"/sys/kernel/debug/"
-
-static inline int text_to_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
 
 /* Addresses are negative, and so is the -1 that stands for "always". */
 static inline int number_to_file(const char *dir, const char *name, __s64 number)
@@ -31,7 +20,7 @@ static inline int number_to_file(const char *dir, const char *name, __s64 number
 
 	snprintf(path, sizeof(path), "%s%s/%s", DEBUGFS, dir, name);
 	snprintf(text, sizeof(text), number < -1 ? "0x%llx" : "%lld", (long long)number);
-	return text_to_file(path, text);
+	return mas_put_text(path, text);
 }
 
 /* Where the code of the module is. */
@@ -71,7 +60,7 @@ static inline int inject_attr(const char *dir)
 	if (!ret)
 		ret = number_to_file(dir, "verbose", 0);
 	if (!ret)
-		ret = text_to_file(!strcmp(dir, "failslab") ?
+		ret = mas_put_text(!strcmp(dir, "failslab") ?
 				   DEBUGFS "failslab/ignore-gfp-wait" :
 				   DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N");
 	return ret;
@@ -86,7 +75,7 @@ static inline int inject_prepare(void)
 	if (!ret)
 		ret = number_to_file("fail_page_alloc", "min-order", 0);
 	if (!ret)
-		ret = text_to_file(DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N");
+		ret = mas_put_text(DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N");
 	return ret;
 }
 

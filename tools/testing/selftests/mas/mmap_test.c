@@ -4,9 +4,9 @@
  * debuggers see of it, and whether direct I/O of any program can name it.
  */
 #include "mas_ring.h"
+#include "mas_bus.h"
 #include "mas_sysfs.h"
 
-#include <setjmp.h>
 #include <signal.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -298,22 +298,6 @@ TEST_F(mmap, mapping_that_begins_within_a_huge_page_is_huge_behind_it)
 		EXPECT_GE(16, taken);
 		munmap(map, len - skip);
 	}
-}
-
-static sigjmp_buf bus;
-
-static void on_bus(int sig)
-{
-	siglongjmp(bus, 1);
-}
-
-static bool is_bus_error(const char *p)
-{
-	signal(SIGBUS, on_bus);
-	if (sigsetjmp(bus, 1))
-		return true;
-	__atomic_load_n(p, __ATOMIC_RELAXED);
-	return false;
 }
 
 /* The kernel asks P2PDMA at each use of its pages. */

@@ -5,9 +5,7 @@
  */
 #include "mas_life.h"
 #include "mas_ring.h"
-
-#include <setjmp.h>
-#include <signal.h>
+#include "mas_bus.h"
 
 #define DRIVE	"mas512-1"
 #define LEN	(4 * MAS_MIB)
@@ -105,22 +103,6 @@ TEST_F(pin, pinned_memory_is_given_to_nobody_before_it_is_let_go)
 	EXPECT_EQ(0, canary_take(&canary));
 	EXPECT_EQ(self->vram_free, mas_wait_vram(self->watch, self->gpu, self->vram_free));
 	EXPECT_FALSE(holders_have(self->bdf, line));
-}
-
-static sigjmp_buf bus;
-
-static void on_bus(int sig)
-{
-	siglongjmp(bus, 1);
-}
-
-static bool is_bus_error(const char *p)
-{
-	signal(SIGBUS, on_bus);
-	if (sigsetjmp(bus, 1))
-		return true;
-	__atomic_load_n(p, __ATOMIC_RELAXED);
-	return false;
 }
 
 TEST_F(pin, unbind_waits_for_who_has_pinned_and_names_it)

@@ -6,15 +6,13 @@
  * the kernel log, and in the end the machine is turned off. See suspend.sh.
  */
 #include "mas_utils.h"
+#include "mas_bus.h"
 
-#include <setjmp.h>
-#include <signal.h>
 #include <sys/reboot.h>
 
 #define LEN	(64 * MAS_KIB)
 
 static int kmsg;
-static sigjmp_buf bus_error;
 
 static void result(bool ok, const char *what, long long value)
 {
@@ -28,19 +26,6 @@ static void set(const char *path, const char *value)
 	if (fd < 0 || write(fd, value, strlen(value)) < 0)
 		result(false, path, errno);
 	close(fd);
-}
-
-static void on_bus_error(int sig)
-{
-	siglongjmp(bus_error, 1);
-}
-
-static bool touch_raises_sigbus(const char *map)
-{
-	if (sigsetjmp(bus_error, 1))
-		return true;
-	printf("# %d\n", *map);
-	return false;
 }
 
 int main(void)
@@ -61,7 +46,6 @@ int main(void)
 		return 1;
 	map = mas_map(mas, &mem);
 	memcpy(map, model, LEN);
-	signal(SIGBUS, on_bus_error);
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	req = mas_rw(MXCD_MAS_OP_READ, file, 0, LEN, mem.handle, 0);
 	set("/sys/power/pm_test", "devices");
@@ -77,7 +61,7 @@ int main(void)
 	set("/sys/power/state", "mem");
 	ret = mas_by_ioctl(mas, &req).result;
 	result(ret == -ENODEV, "handle is lost in suspend by firmware", ret);
-	result(touch_raises_sigbus(map), "its mapping raises SIGBUS", 0);
+	result(is_bus_error(map), "its mapping raises SIGBUS", 0);
 	ret = mas_alloc(mas, 0, LEN, &fresh);
 	req.handle = fresh.handle;
 	if (!ret)
