@@ -149,6 +149,39 @@ mas_gate: gpu=$index location=$location drained
 mas_gate: gpu=$index location=$location open" "$(events gate)"
 }
 
+ask_without_end()
+{
+	exec 3<>/dev/mxcd_mas
+	while is "bytes that were freed" -2 "$(request op=$FREE handle=1)"; do
+		:
+	done
+}
+
+# Switching changes the code of the kernel under those who run it. The scheduler's is
+# run all the time.
+they_can_be_switched_while_requests_run()
+{
+	local callers=() caller group state end=$((SECONDS + 5)) ret=0
+
+	for _ in 1 2 3; do
+		ask_without_end &
+		callers+=($!)
+	done
+	while ((SECONDS < end)); do
+		for group in mxcd_mas sched timer; do
+			for state in 1 0; do
+				echo $state >"$tracing/events/$group/enable" || ret=1
+			done
+		done
+	done
+	for caller in "${callers[@]}"; do
+		# Who has had another answer has ended.
+		kill "$caller" || ret=1
+		wait "$caller" 2>/dev/null
+	done
+	return $ret
+}
+
 # Something to record: a read that goes p2p, and one that bounces.
 if [ "${1-}" = read_once ]; then
 	exec 4<"$MAS_NVME512" 3<>/dev/mxcd_mas
@@ -228,6 +261,7 @@ check "files and handles are traced" files_and_handles_are_traced
 check "a p2p read can be followed" a_p2p_read_can_be_followed
 check "a bounce tells why" a_bounce_tells_why
 check "the stages of a request are listed" stages_of_a_request_are_listed
+check "they can be switched while requests run" they_can_be_switched_while_requests_run
 exec 3>&-
 check "the gate is traced" the_gate_is_traced
 tap_end

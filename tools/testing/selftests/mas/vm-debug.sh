@@ -10,6 +10,7 @@ use_debug_kernel()
 {
 	SLOW=4
 	MEM=3G
+	PATCHES_ITSELF=
 	BUILD_VARS+=(CONFIG_MXCD_KUNIT_TEST=y GCOV_PROFILE=y)
 	PROGRAM_ARGS=(DEBUG=1)
 	DEBUG_ZONE_TESTS=(route_test life_test mmap_test pin_test dmabuf_test ringbuf_test

@@ -22,6 +22,8 @@ KERNEL=${KERNEL:-6.12}
 SLOW=1
 PROGRAM_ARGS=()
 SMP=2
+# Does the kernel change its own code while it runs?
+PATCHES_ITSELF=1
 CPU=EPYC
 MEM=2G
 VRAM=256M
@@ -244,6 +246,21 @@ need_accel()
 	ACCEL=$(cat "$REPLY")
 }
 
+# How QEMU is to run the CPUs of a guest. Where each has a thread of its own, emulators
+# before 8.1 can keep the translation of an instruction that another CPU overwrites at
+# that moment. Kernels patch themselves by way of a breakpoint: "Oops: int3" where there
+# is none any more. There the CPUs of a kernel that does so take turns. Sets REPLY.
+vm_accel()
+{
+	local version
+
+	REPLY=$ACCEL
+	[ "$ACCEL$PATCHES_ITSELF" = tcg1 ] || return 0
+	version=$(qemu-system-x86_64 --version | sed -nE '1s/.*version ([0-9.]+).*/\1/p')
+	printf '%s\n' 8.1 "$version" | sort --check=quiet --version-sort ||
+		REPLY+=,thread=single
+}
+
 # A directory for one run: what host and guest tell each other, the console, the
 # disks. Images go at exit, the texts stay for a while. Sets RUN.
 need_run_dir()
@@ -335,8 +352,9 @@ vm_start() # [stdio]
 	vm_share kernel "$KERNEL_DIR/usr/lib/modules" readonly=on
 	vm_share mas "$BUILD" readonly=on
 	vm_share run "$RUN/share"
+	vm_accel
 	set -- qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none \
-		-machine "q35,accel=$ACCEL" -cpu "$CPU" -smp "$SMP" -m "$MEM" \
+		-machine q35 -accel "$REPLY" -cpu "$CPU" -smp "$SMP" -m "$MEM" \
 		-kernel "$KERNEL_DIR/vmlinuz" -initrd "$INITRD" \
 		-append "$append" -serial "$serial" "${VM_ARGS[@]}"
 	printf '%q ' "$@" >"$RUN/qemu.cmd"
