@@ -16,7 +16,7 @@
 #define SPAN		((size_t)NR_REQS * SLOT)
 #define RAW_BASE	(128ULL * MAS_MIB)
 #define NR_REGIONS	4
-#define AT_ONCE_MS	1000
+#define AT_ONCE_MS	(1000 * MAS_SLOW)
 
 /* What a worker tells; it may be killed at any moment. */
 struct tally {
