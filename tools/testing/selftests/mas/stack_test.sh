@@ -91,7 +91,6 @@ reconnect() # BDF
 }
 
 # mdadm asks, and udev is not here to make names.
-# Disks that were used before differ: mirrors agree where the transfers are, afterwards.
 md() # NAME ARG...
 {
 	local name=$1
@@ -99,6 +98,7 @@ md() # NAME ARG...
 	mdadm "$@" --quiet --run </dev/null >/dev/null 2>"$log" ||
 		{ sed 's/^/# /' "$log"; return 1; }
 	md_disk=/dev/$(basename "$(readlink -f "$name")")
+	# Mirrors of disks that were used before differ: let them agree where cell looks.
 	dd if=/dev/urandom of="$md_disk" bs=1M seek=16 count=1 oflag=direct status=none
 }
 
