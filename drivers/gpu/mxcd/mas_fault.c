@@ -9,6 +9,7 @@
 #define MAS_FAULT_READ		BIT(0)
 #define MAS_FAULT_WRITE		BIT(1)
 #define MAS_FAULT_NO_PROOF	BIT(2)
+#define MAS_FAULT_REFUSE	BIT(3)
 
 static unsigned int fault;
 
@@ -31,7 +32,7 @@ static const struct kernel_param_ops fault_ops = {
 
 module_param_cb(fault, &fault_ops, &fault, 0644);
 MODULE_PARM_DESC(fault,
-		 "For tests: 1: reads that are proved are lost, 2: so are writes, 4: nothing is proved");
+		 "For tests: 1: reads that are proved are lost, 2: so are writes, 4: nothing is proved, 8: writes that are proved fail");
 
 /**
  * mas_fault_read - is what a controller writes to VRAM for a proof to be lost?
@@ -53,6 +54,17 @@ bool mas_fault_read(void)
 bool mas_fault_write(void)
 {
 	return READ_ONCE(fault) & MAS_FAULT_WRITE;
+}
+
+/**
+ * mas_fault_refuse - is a controller to fail where it should read VRAM for a proof?
+ *
+ * Context: any.
+ * Return: bit 3 of the parameter.
+ */
+bool mas_fault_refuse(void)
+{
+	return READ_ONCE(fault) & MAS_FAULT_REFUSE;
 }
 
 /**

@@ -8,6 +8,7 @@
 #ifdef CONFIG_MXCD_DEBUG
 bool mas_fault_read(void);
 bool mas_fault_write(void);
+bool mas_fault_refuse(void);
 bool mas_fault_no_proof(void);
 #else
 static inline bool mas_fault_read(void)
@@ -16,6 +17,11 @@ static inline bool mas_fault_read(void)
 }
 
 static inline bool mas_fault_write(void)
+{
+	return false;
+}
+
+static inline bool mas_fault_refuse(void)
 {
 	return false;
 }

@@ -193,21 +193,6 @@ static void mas_report_proof(struct mas_req *req, enum mas_proof proof)
 	pci_dev_put(storage);
 }
 
-/* A controller that cannot read VRAM may say so. Or is it the disk? */
-static ssize_t mas_write_refused(struct mas_req *req, ssize_t error)
-{
-	ssize_t ret;
-
-	if (error != -EIO && error != -EREMOTEIO && error != -EINVAL)
-		return error;
-
-	ret = mas_write_again(req, MAS_PROOF_FAILED);
-	if (ret > 0 && !mxcd_gpu_gone(req->gpu, req->faults))
-		mas_report_proof(req, MAS_PROOF_FAILED);
-
-	return ret;
-}
-
 /* The first part of a write on a way that is not proved. */
 static noinline_for_stack ssize_t mas_move_proof(struct mas_req *req)
 {
@@ -215,12 +200,11 @@ static noinline_for_stack ssize_t mas_move_proof(struct mas_req *req)
 	bool telling;
 	ssize_t ret = mas_readback(req, &proof, &telling);
 
-	if (ret < 0)
-		return mas_write_refused(req, ret);
-
 	if (telling)
 		mas_report_proof(req, proof);
-	if (ret > 0 && req->iocb.ki_flags & IOCB_DIRECT && proof != MAS_PROOF_PASSED)
+	if (ret < 0 && proof != MAS_PROOF_FAILED)
+		return ret;
+	if (ret && req->iocb.ki_flags & IOCB_DIRECT && proof != MAS_PROOF_PASSED)
 		return mas_write_again(req, proof);
 
 	req->piece = MAS_PIECE_DIRECT;

@@ -17,7 +17,7 @@
 #include "mas_fault.h"
 #include "mas_io.h"
 
-/* How often: somebody else may write to the same part of the file. */
+/* How often: somebody else may write to the same part of the file, a disk may fail. */
 #define MAS_READBACK_TRIES	3
 
 /* How often the same bytes are written, half of them p2p, to find who is to blame. */
@@ -90,8 +90,10 @@ static ssize_t readback_write(struct mas_readback *rb)
 
 	mas_direct_kiocb(req);
 	req->iocb.ki_complete = NULL;
-	readback_iter(rb, &iter);
+	if (mas_fault_refuse())
+		return -EIO;
 
+	readback_iter(rb, &iter);
 	return vfs_iocb_iter_write(req->file->file, &req->iocb, &iter);
 }
 
@@ -133,6 +135,13 @@ static bool readback_read(struct mas_readback *rb)
 	return ret == rb->len;
 }
 
+/* A controller that cannot read VRAM may say so. Or is it the disk? */
+static bool readback_refused(struct mas_readback *rb, ssize_t ret)
+{
+	return (ret == -EIO || ret == -EREMOTEIO || ret == -EINVAL) &&
+	       rb->req->iocb.ki_flags & IOCB_DIRECT;
+}
+
 /* Set @proof unless nothing could be learnt. Returns what the write returned. */
 static ssize_t readback_round(struct mas_readback *rb, enum mas_proof *proof)
 {
@@ -143,6 +152,8 @@ static ssize_t readback_round(struct mas_readback *rb, enum mas_proof *proof)
 		return -EIO;
 
 	ret = readback_write(rb);
+	if (readback_refused(rb, ret) && !mxcd_gpu_gone(rb->req->gpu, rb->req->faults))
+		*proof = MAS_PROOF_FAILED;
 	if (ret != rb->len || !(rb->req->iocb.ki_flags & IOCB_DIRECT) || !readback_read(rb))
 		return ret;
 
@@ -168,11 +179,13 @@ static u32 readback_order(void)
 	return order;
 }
 
-/* Does a write end as it does where p2p writes are lost and others are not? */
+/* Does a write end as it does where p2p writes are lost or fail and others do not? */
 static bool readback_trial(struct mas_readback *rb, bool p2p)
 {
 	ssize_t ret = p2p ? readback_write(rb) : readback_write_host(rb);
 
+	if (p2p && readback_refused(rb, ret))
+		return true;
 	if (ret != rb->len || !(rb->req->iocb.ki_flags & IOCB_DIRECT) || !readback_read(rb))
 		return false;
 
@@ -195,9 +208,10 @@ static bool readback_trials(struct mas_readback *rb)
 
 /*
  * What was read back is not what was written: was it lost on the way, or is somebody
- * writing to the file or to VRAM all the time? One user must not turn p2p off for all
- * others by that. The first unit is written again and again, p2p from VRAM that
- * nobody else can reach, and from host memory; only the way knows which is which.
+ * writing to the file or to VRAM all the time? Or the write has failed: by the way, or
+ * by the disk? One user, or one bad block, must not turn p2p off for all others. The
+ * first unit is written again and again, p2p from VRAM that nobody else can reach, and
+ * from host memory; only the way knows which is which.
  */
 static bool readback_blames_way(struct mas_readback *rb)
 {
@@ -251,7 +265,8 @@ static bool readback_is_void(const struct mas_readback *rb)
 /**
  * mas_readback - write a piece p2p and read it back
  * @req: a write, its piece under way is at most MAS_READBACK_MAX
- * @proof: what was found out; %MAS_PROOF_NONE: nothing
+ * @proof: what was found out; %MAS_PROOF_NONE: nothing. With %MAS_PROOF_FAILED and an
+ *	   error, the error is what the controller says of VRAM, and the disk is well
  * @telling: it says something of other writes as well
  *
  * Context: may sleep until the disk has done both.

@@ -192,6 +192,31 @@ TEST_F(error, p2p_write_that_fails_leaves_the_old_bytes)
 	check_write(_metadata, t, 0, LEN, 0, 0);
 }
 
+/* What one bad block says of the disk is nothing that the way to VRAM has to do with. */
+TEST_F(error, disk_that_fails_during_the_proof_of_writes_fails_no_proof)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+
+	ASSERT_EQ(0, mas_set_fault(0));		/* nothing is proved now */
+	ASSERT_EQ(0, disk_fail(0, 1));
+	comp = check_write(_metadata, t, 0, LEN, 0, MXCD_MAS_REQ_P2P_ONLY);
+	disk_heal();
+	EXPECT_EQ(LEN, comp.p2p_bytes);
+
+	ASSERT_EQ(0, mas_set_fault(0));
+	memset(t->vram, POISON, LEN);
+	ASSERT_EQ(0, disk_fail(0, MANY));
+	comp = run(t, MXCD_MAS_OP_WRITE, 0, LEN, 0);
+	EXPECT_GT(MANY / 2, disk_heal())
+		TH_LOG("it was tried again and again");
+	EXPECT_EQ(-EIO, comp.result);
+	expect_on_disk(_metadata, t, t->model, 0, LEN);
+	comp = check_write(_metadata, t, 0, LEN, 0, 0);
+	EXPECT_EQ(LEN, comp.p2p_bytes);
+	EXPECT_EQ(MXCD_MAS_REASON_NONE, comp.reason);
+}
+
 TEST_F(error, write_counts_what_came_before)
 {
 	struct target *t = &self->t;

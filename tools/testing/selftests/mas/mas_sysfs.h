@@ -12,6 +12,7 @@
 #define FAULT_READ	1
 #define FAULT_WRITE	2
 #define FAULT_NO_PROOF	4
+#define FAULT_REFUSE	8
 
 static inline int mas_put_text(const char *path, const char *text)
 {

@@ -169,6 +169,25 @@ TEST_F(verdict, writes_that_are_lost_are_written_again_and_reads_are_not_affecte
 	expect_went(_metadata, &comp, MXCD_MAS_REASON_NONE);
 }
 
+/* Some controllers say so where they cannot read VRAM. */
+TEST_F(verdict, writes_that_fail_p2p_alone_are_written_again)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+
+	ASSERT_EQ(0, mas_set_fault(FAULT_REFUSE));
+	comp = check_write(_metadata, t, 0, 8 * CHUNK, GUARD, 0);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_PROOF_FAILED);
+	expect_link(_metadata, t, &self->q, "proof_write", "failed");
+	comp = check_write(_metadata, t, CHUNK, CHUNK, GUARD, 0);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_PROOF_FAILED);
+	comp = check_read(_metadata, t, 0, CHUNK, GUARD, 0);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_NONE);
+	ASSERT_EQ(0, mas_set_fault(0));
+	comp = check_write(_metadata, t, 0, 8 * CHUNK, GUARD, 0);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_NONE);
+}
+
 TEST_F(verdict, first_write_is_proved_on_the_way_and_goes_p2p)
 {
 	static const __u32 lens[] = { 4096, CHUNK, CHUNK + 4096, 8 * CHUNK };
