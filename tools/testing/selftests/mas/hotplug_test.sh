@@ -70,7 +70,8 @@ moved()
 {
 	local bytes
 
-	bytes=$(cat "$log/progress" 2>/dev/null)
+	# At one go: it is written anew all the time.
+	{ read -r bytes <"$log/progress"; } 2>/dev/null
 	echo "${bytes:-0}"
 }
 
@@ -151,21 +152,41 @@ no_hot_disk()
 	! grep -q '^hot' /sys/class/nvme/*/serial 2>/dev/null
 }
 
-# The load ends by itself: its disk is gone.
+# The load ends by itself, and only when its disk is gone.
+start_disk_load() # ARGUMENT...
+{
+	echo 0 >"$log/progress"
+	"$here/soak" -w 4 -t 86400 -d "$MAS_HOT" -p "$log/progress" "$@" >"$log/disk" 2>&1 &
+	load=$!
+	wait_for 60 more_than 0
+}
+
+disk_load_has_ended()
+{
+	wait $load && return
+	sed 's/^/# /' "$log/disk"
+	return 1
+}
+
+unplug_disk()
+{
+	mas_ask "device_del hot" && disk_load_has_ended && wait_for 20 no_hot_disk
+}
+
+plug_disk()
+{
+	wait_for 20 mas_ask \
+		"device_add nvme,id=hot,serial=hot,drive=hot-1,bus=port-hot" &&
+		wait_for 20 hot_disk
+}
+
 disk_comes_and_goes()
 {
 	local i
 
 	for ((i = 0; i < ROUNDS; i++)); do
-		hot_disk || return
-		"$here/soak" -w 4 -t 60 -d "$MAS_HOT" >"$log/disk" 2>&1 &
-		sleep 1.5
-		if ! { mas_ask "device_del hot" && wait $! && wait_for 20 no_hot_disk &&
-		       wait_for 20 mas_ask \
-			"device_add nvme,id=hot,serial=hot,drive=hot-1,bus=port-hot" &&
-		       wait_for 20 hot_disk; }; then
+		if ! { hot_disk && start_disk_load && unplug_disk && plug_disk; }; then
 			note "round $i"
-			sed 's/^/# /' "$log/disk"
 			return 1
 		fi
 	done
@@ -178,21 +199,19 @@ error_was_handled() # BEFORE
 }
 
 # QEMU does not bring the link to a disk up again after a fatal error: what had been
-# asked of it waits until somebody takes it away.
+# asked of it waits until somebody takes it away. Nothing goes through the page cache
+# here: the kernel, taking the disk away, would wait for ever until dirty pages are
+# written to queues that its NVMe driver has frozen, whoever made them dirty.
 disk_is_lost_to_a_fatal_error()
 {
-	local before soak
+	local before
 
 	before=$(dmesg | grep -c 'AER: device recovery')
-	hot_disk || return
-	"$here/soak" -w 4 -t 60 -d "$MAS_HOT" >"$log/disk" 2>&1 &
-	soak=$!
-	sleep 1.5
+	hot_disk && start_disk_load -a || return
 	mas_ask "pcie_aer_inject_error port-hot MALF_TLP" &&
 		wait_for 20 error_was_handled "$before" || return
 	echo 1 >"$(readlink -f "/sys/block/${MAS_HOT##*/}/device/device")/remove"
-	wait $soak || sed 's/^/# /' "$log/disk"
-	wait_for 20 no_hot_disk
+	disk_load_has_ended && wait_for 20 no_hot_disk
 }
 
 start_load

@@ -50,6 +50,7 @@ struct worker {
 };
 
 static const char *soak_disk;
+static bool all_direct;		/* nothing goes through the page cache */
 
 static bool is_gone(__s64 result)
 {
@@ -70,7 +71,7 @@ static int open_target(struct worker *w)
 	if (!path)
 		return -ENOENT;
 	if (raw) {
-		w->plain = open(path, O_RDWR | O_CLOEXEC);
+		w->plain = open(path, O_RDWR | O_CLOEXEC | (all_direct ? O_DIRECT : 0));
 		/* What a killed one has in flight may still be written. */
 		w->base = RAW_BASE + SPAN * (w->number * NR_REGIONS +
 					     w->tally->lives % NR_REGIONS);
@@ -131,13 +132,13 @@ static bool open_context(struct worker *w)
 	return w->vram != MAP_FAILED;
 }
 
-/* Each request has a slot of file and VRAM; half of them are aligned. */
+/* Each request has a slot of file and VRAM; half of them are aligned, or all. */
 static void make_req(struct worker *w, struct mxcd_mas_req *req, unsigned int slot)
 {
 	__u64 start = mas_below(&w->seed, SLOT / 2), len;
 
 	len = 1 + mas_below(&w->seed, SLOT - start);
-	if (mas_below(&w->seed, 2)) {
+	if (all_direct || mas_below(&w->seed, 2)) {
 		start &= ~4095ULL;
 		len = (len + 4095) & ~4095ULL;
 		if (start + len > SLOT)
@@ -147,6 +148,8 @@ static void make_req(struct worker *w, struct mxcd_mas_req *req, unsigned int sl
 	*req = mas_rw(mas_below(&w->seed, 2) ? MXCD_MAS_OP_READ : MXCD_MAS_OP_WRITE,
 		      w->file, w->base + start, len, w->mem.handle, start);
 	req->user_data = slot;
+	if (all_direct)
+		req->flags |= MXCD_MAS_REQ_P2P_ONLY;
 }
 
 /*
@@ -275,7 +278,7 @@ static int work(struct board *board, int number, __u64 seed, bool may_go)
 	};
 	int ret = 0;
 
-	w.model = malloc(SPAN);
+	w.model = aligned_alloc(4096, SPAN);
 	w.buf = malloc(SPAN);
 	if (open_target(&w) || !fill_target(&w))
 		return may_go ? 0 : 1;
@@ -395,7 +398,7 @@ int main(int argc, char **argv)
 	__u64 seed, end, moved = 0;
 	int opt, i;
 
-	while ((opt = getopt(argc, argv, "t:w:d:p:l")) != -1) {
+	while ((opt = getopt(argc, argv, "t:w:d:p:la")) != -1) {
 		if (opt == 't')
 			seconds = atoi(optarg);
 		else if (opt == 'w')
@@ -406,6 +409,8 @@ int main(int argc, char **argv)
 			tell = optarg;		/* where to say how far it is */
 		else if (opt == 'l')
 			load = true;		/* no kills, no rebinds */
+		else if (opt == 'a')
+			all_direct = true;	/* with -d */
 		else
 			return 2;
 	}
