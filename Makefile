@@ -17,7 +17,7 @@ KBUILD := $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_MXCD=m
 
 .DEFAULT_GOAL := all
 .PHONY: all modules modules_install clean check check-all check-debug check-install
-.PHONY: check-static check-topology coverage packages demo bench fuzz soak version help
+.PHONY: check-races check-static check-topology coverage packages demo bench fuzz soak version help
 
 all: modules			## build everything that runs on this machine (default)
 
@@ -38,6 +38,9 @@ check-all:			## what check has no time for (PARTS=<some of them>)
 
 check-debug:			## the tests on a kernel that watches: KASAN, lockdep, kmemleak, ...
 	$(SELFTESTS)/vmtest.sh -k debug
+
+check-races:			## tests with several threads on a kernel that looks for data races
+	$(SELFTESTS)/vmtest.sh -k kcsan
 
 coverage:			## check-debug, then the lines of the driver that no test ran
 	$(SELFTESTS)/vmtest.sh -k debug --coverage

@@ -239,8 +239,15 @@ part_debug()
 	! in_time $DEBUG_SECONDS "the tests on the debug kernel" || part vmtest.sh -k debug
 }
 
+RACE_SECONDS=$((25 * 60))
+
+part_races()
+{
+	! in_time $RACE_SECONDS "looking for data races" || part vmtest.sh -k kcsan
+}
+
 PARTS=(demo model large trace polling lockdown fuzz soak life memory stacks many cost
-       mas-check install compilers topology kernels debug)
+       mas-check install compilers topology kernels debug races)
 
 while (($#)); do
 	case $1 in

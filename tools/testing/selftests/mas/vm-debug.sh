@@ -1,21 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The kernel that watches: few drivers and every check, made from Debian's newest
-# source of a version and config.debug. Sourced by vm-kernel.sh.
+# The kernels that watch: few drivers and many checks, made from Debian's newest source
+# of a version and fragments of a configuration. Sourced by vm-kernel.sh.
 
-# What is different where it runs.
+# Later ones overrule earlier ones.
+DEBUG_FRAGMENTS=(config.debug)
+# Variables of make for the kernel.
+DEBUG_KERNEL_VARS=()
+
+# What is different where they run.
 # shellcheck disable=SC2034 # for vm-lib.sh
 use_debug_kernel()
 {
 	SLOW=4
 	MEM=3G
 	PATCHES_ITSELF=
-	BUILD_VARS+=(CONFIG_MXCD_KUNIT_TEST=y GCOV_PROFILE=y)
 	PROGRAM_ARGS=(DEBUG=1)
+	BUILD_VARS+=(CONFIG_MXCD_KUNIT_TEST=y)
+	if [ "$KERNEL" = kcsan ]; then
+		use_kcsan
+		return
+	fi
+	BUILD_VARS+=(GCOV_PROFILE=y)
 	DEBUG_ZONE_TESTS=(route_test life_test mmap_test pin_test dmabuf_test ringbuf_test
 			  fail_probe_test)
 	DEBUG_PORTS_TESTS=(hotplug_test.sh)
+}
+
+# Only the driver is watched: both sides of a race have to be in it. The kernel stays
+# fast enough, and its own races are not for this project to find.
+# shellcheck disable=SC2034 # for vmtest.sh
+use_kcsan()
+{
+	DEBUG_FRAGMENTS+=(config.kcsan)
+	DEBUG_KERNEL_VARS=(KCSAN_SANITIZE=n)
+	VM_APPEND+=" slab_nomerge" # soak_test.sh counts objects
+	RACE_TESTS=(queue_test uring_test life_test life_fs_test verdict_test stats_test
+		    restrict_test model_test full_test race_test reload_test.sh
+		    fuzz_test.sh soak_test.sh)
 }
 
 make_debug_source() # VERSION DIR
@@ -43,13 +66,15 @@ make_debug_config() # LOG DIR
 {
 	local log=$1 dir=$2 missing
 
-	cp "$SELFTESTS/config.debug" "$dir/usr/src/linux/"
+	(cd "$SELFTESTS" && cp "${DEBUG_FRAGMENTS[@]}" "$dir/usr/src/linux/")
 	quietly "$log" in_tree "$dir" make -s -C usr/src/linux tinyconfig
 	quietly "$log" in_tree "$dir/usr/src/linux" \
-		scripts/kconfig/merge_config.sh -m .config config.debug
+		scripts/kconfig/merge_config.sh -m .config "${DEBUG_FRAGMENTS[@]}"
 	quietly "$log" in_tree "$dir" make -s -C usr/src/linux olddefconfig
-	missing=$(config_not_taken "$SELFTESTS/config.debug" "$dir/usr/src/linux/.config")
-	[ -z "$missing" ] || die "config.debug has no effect with: $missing"
+	# What a fragment overrules is another kernel's to check.
+	missing=$(config_not_taken "$SELFTESTS/${DEBUG_FRAGMENTS[-1]}" \
+		"$dir/usr/src/linux/.config")
+	[ -z "$missing" ] || die "${DEBUG_FRAGMENTS[-1]} has no effect with: $missing"
 }
 
 # Leaves what modules are built with.
@@ -62,7 +87,7 @@ strip_debug_source() # DIR
 	find "$1/arch" -mindepth 1 -maxdepth 1 -type d ! -name x86 -exec rm -rf {} +
 }
 
-# A kernel as make_debian_kernel makes them. DIGEST, of config.debug, is there to
+# A kernel as make_debian_kernel makes them. DIGEST, of the fragments, is there to
 # tell one from another.
 make_debug_kernel() # VERSION DIGEST DIR
 {
@@ -73,7 +98,8 @@ make_debug_kernel() # VERSION DIGEST DIR
 	ln -s usr/lib "$dir/lib"
 	make_debug_source "$1" "$dir"
 	make_debug_config "$log" "$dir"
-	quietly "$log" in_tree "$dir" make -s "$jobs" -C usr/src/linux bzImage modules
+	quietly "$log" in_tree "$dir" make -s "$jobs" -C usr/src/linux \
+		"${DEBUG_KERNEL_VARS[@]}" bzImage modules
 	quietly "$log" in_tree "$dir" make -s -C usr/src/linux INSTALL_MOD_PATH=/mnt \
 		modules_install
 	in_tree "$dir" make -s -C usr/src/linux kernelrelease >"$dir/release"

@@ -27,8 +27,10 @@ kernel_recipe()
 	6.1) echo make_debian_kernel bookworm ;;
 	6.12) echo make_debian_kernel trixie ;;
 	7.3) echo make_debian_kernel trixie-backports ;;
-	debug) echo make_debug_kernel 7.3 "$(key "$(cat "$SELFTESTS/config.debug")")" ;;
-	*) die "kernel $KERNEL is not served here (there are: 6.1, 6.12, 7.3, debug)" ;;
+	debug | kcsan)
+		echo make_debug_kernel 7.3 "$(key "$(cd "$SELFTESTS" &&
+			cat "${DEBUG_FRAGMENTS[@]}")" "${DEBUG_KERNEL_VARS[@]}")" ;;
+	*) die "kernel $KERNEL is not served here (there are: 6.1, 6.12, 7.3, debug, kcsan)" ;;
 	esac
 }
 
@@ -243,7 +245,7 @@ need_guest()
 	local recipe
 
 	need_commands mmdebstrap cpio xz=xz-utils
-	[ "$KERNEL" != debug ] || use_debug_kernel
+	[[ $KERNEL != @(debug|kcsan) ]] || use_debug_kernel
 	recipe=$(kernel_recipe)
 	read -ra recipe <<<"$recipe"
 	cached tree "$(key "${GUEST_PACKAGES[@]}" "$(declare -f make_tree)")" \

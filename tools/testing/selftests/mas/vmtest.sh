@@ -15,7 +15,7 @@ usage()
 		Builds driver and tests, runs the tests (or the one given) in a guest and
 		closes with the line "N passed, N failed".
 
-		  -k VERSION   kernel of the guest: 6.1, 6.12 (default) or 7.3
+		  -k VERSION   kernel of the guest: 6.1, 6.12 (default), 7.3, debug or kcsan
 		  -s CPUS      CPUs of the guest (2)
 		  -m PARAMS    parameters of the module (mas=1)
 		  -v SIZE      VRAM of the first stand-in (256M)
@@ -70,7 +70,9 @@ list_tests()
 {
 	local program
 
-	if ((${#PROGRAM[@]})); then
+	if [ "$KERNEL" = kcsan ] && ((${#PROGRAM[@]} == 0)); then
+		printf './%s\n' "${RACE_TESTS[@]}"
+	elif ((${#PROGRAM[@]})); then
 		program=${PROGRAM[0]}
 		[ ! -e "$BUILD/tools/testing/selftests/mas/$program" ] || program=./$program
 		printf '%q' "$program"
