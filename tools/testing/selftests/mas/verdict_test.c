@@ -354,6 +354,48 @@ TEST_F(verdict, write_only_file_is_covered)
 	}
 }
 
+/* What was written cannot be read back before he lets go of it, in 45 seconds. */
+TEST_F(verdict, write_to_a_file_with_a_lease_waits_for_nobody)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+	int fd, file, rw;
+	__u64 then;
+
+	if (t->kind.raw)
+		SKIP(return, "disks have no leases");
+	ASSERT_EQ(0, mas_set_fault(0));
+	rw = mas_temp(t->kind.env, 0);
+	ASSERT_LE(0, rw);
+	fd = mas_reopen(rw, O_WRONLY);
+	ASSERT_LE(0, fd);
+	close(rw);
+	signal(SIGIO, SIG_IGN);
+	ASSERT_EQ(0, fcntl(fd, F_SETLEASE, F_WRLCK));
+	file = mas_register(t->mas, fd);
+	ASSERT_LT(0, file);
+
+	mas_fill(t->vram, 2 * CHUNK, 91);
+	req = mas_rw(MXCD_MAS_OP_WRITE, file, 0, 2 * CHUNK, t->mem.handle, 0);
+	then = mas_now_ms();
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_GT(20000, mas_now_ms() - then);
+	EXPECT_EQ(2 * CHUNK, comp.result);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_NOT_PROVED);
+	expect_link(_metadata, t, &self->q, "proof_write", "none");
+	req.flags = MXCD_MAS_REQ_P2P_ONLY;
+	EXPECT_EQ(-EXDEV, mas_by_ioctl(t->mas, &req).result);
+
+	ASSERT_EQ(0, fcntl(fd, F_SETLEASE, F_UNLCK));
+	rw = mas_reopen(fd, O_RDONLY);
+	ASSERT_TRUE(mas_pread(rw, t->buf, 2 * CHUNK, 0));
+	EXPECT_EQ(-1, mas_diff(t->vram, t->buf, 2 * CHUNK));
+	EXPECT_EQ(0, mas_unregister(t->mas, file));
+	close(rw);
+	close(fd);
+}
+
 TEST_F(verdict, p2p_only_is_refused_where_the_proof_failed)
 {
 	struct target *t = &self->t;
