@@ -40,6 +40,12 @@
 /* Blocks to try: one may be unreadable, or be written to all the time. */
 #define MAS_PROOF_TRIES	6
 
+/*
+ * Blocks that have to be lost before reads are given up: a disk may fail once, and who
+ * writes to a block in the right moments can have it look lost.
+ */
+#define MAS_PROOF_LOST	3
+
 /**
  * struct mas_cell - a GPU and a storage controller
  * @ref: the list, the work item, who looks
@@ -104,7 +110,7 @@ struct mas_probe {
 	void *again;
 };
 
-/* Not merged with anything: see MAS_IOPRIO_HINT in mas_plan.c. */
+/* Not merged with anything: see MAS_IOPRIO_HINT in mas_io.h. */
 static int mas_probe_read(struct mas_probe *probe, struct page *page)
 {
 	struct bio_vec bvec;
@@ -156,17 +162,20 @@ static enum mas_proof mas_probe_disk(struct mxcd_gpu *gpu, struct mas_probe *pro
 {
 	u64 blocks = bdev_nr_bytes(probe->bdev) / probe->len;
 	enum mas_proof proof = MAS_PROOF_NONE;
-	int i;
+	int i, lost = 0;
 
 	/* The first block, the last, and some in between. */
-	for (i = 0; i < MAS_PROOF_TRIES && proof == MAS_PROOF_NONE; i++) {
+	for (i = 0; i < MAS_PROOF_TRIES && lost < MAS_PROOF_LOST; i++) {
 		u64 block = div_u64((blocks - 1) * i, MAS_PROOF_TRIES - 1);
 
 		probe->sector = block * (probe->len >> SECTOR_SHIFT);
 		proof = mas_probe_round(gpu, probe);
+		if (proof == MAS_PROOF_PASSED)
+			return proof;
+		lost += proof == MAS_PROOF_FAILED;
 	}
 
-	return proof;
+	return lost == MAS_PROOF_LOST ? MAS_PROOF_FAILED : MAS_PROOF_NONE;
 }
 
 static enum mas_proof mas_probe_run(struct mxcd_gpu *gpu, struct gendisk *disk)

@@ -7,6 +7,8 @@
 #include "mas_inject.h"
 #include "mas_target.h"
 
+#include <glob.h>
+
 #define LEN		(256U * MAS_KIB)
 #define BLOCK		512U
 #define MANY		100
@@ -51,6 +53,29 @@ static int disk_heal(void)
 		abort();
 	close(fd);
 	return MANY - atoi(text);
+}
+
+/* Proofs read by whatever namespace the controller has, and below multipath. */
+static int controller_make_it_fail(struct target *t, bool fail)
+{
+	struct mxcd_mas_query_file q;
+	glob_t found;
+	char path[128];
+	size_t i;
+	int ret = mas_query_file(t->mas, t->file, 0, t->gpu, &q);
+
+	if (ret)
+		return ret;
+	snprintf(path, sizeof(path),
+		 "/sys/bus/pci/devices/%04x:%02x:%02x.%x/nvme/nvme*/nvme*n*/make-it-fail",
+		 q.out_storage_domain, q.out_storage_bdf >> 8, q.out_storage_bdf >> 3 & 31,
+		 q.out_storage_bdf & 7);
+	if (glob(path, 0, NULL, &found))
+		return -ENOENT;
+	for (i = 0; !ret && i < found.gl_pathc; i++)
+		ret = mas_put_text(found.gl_pathv[i], fail ? "1" : "0");
+	globfree(&found);
+	return ret;
 }
 
 static const struct target_kind raw = {
@@ -192,6 +217,22 @@ TEST_F(error, p2p_write_that_fails_leaves_the_old_bytes)
 	check_write(_metadata, t, 0, LEN, 0, 0);
 }
 
+/* The block is read to host memory, and the read to VRAM fails. */
+TEST_F(error, disk_that_fails_during_the_proof_of_reads_fails_no_proof)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+
+	ASSERT_EQ(0, disk_fail(MAS_PAGE, 1));
+	ASSERT_EQ(0, controller_make_it_fail(t, true));
+	ASSERT_EQ(0, mas_set_fault(0));		/* nothing is proved now */
+	comp = check_read(_metadata, t, 0, LEN, 0, MXCD_MAS_REQ_P2P_ONLY);
+	EXPECT_EQ(0, controller_make_it_fail(t, false));
+	EXPECT_EQ(MANY, disk_heal())
+		TH_LOG("nothing has failed");
+	EXPECT_EQ(LEN, comp.p2p_bytes);
+}
+
 /* What one bad block says of the disk is nothing that the way to VRAM has to do with. */
 TEST_F(error, disk_that_fails_during_the_proof_of_writes_fails_no_proof)
 {
@@ -201,7 +242,8 @@ TEST_F(error, disk_that_fails_during_the_proof_of_writes_fails_no_proof)
 	ASSERT_EQ(0, mas_set_fault(0));		/* nothing is proved now */
 	ASSERT_EQ(0, disk_fail(0, 1));
 	comp = check_write(_metadata, t, 0, LEN, 0, MXCD_MAS_REQ_P2P_ONLY);
-	disk_heal();
+	EXPECT_EQ(MANY, disk_heal())
+		TH_LOG("nothing has failed");
 	EXPECT_EQ(LEN, comp.p2p_bytes);
 
 	ASSERT_EQ(0, mas_set_fault(0));
