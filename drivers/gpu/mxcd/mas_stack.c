@@ -34,12 +34,22 @@
 #define MAS_STACK_PATHS	16
 
 /**
+ * struct mas_stack_dirs - directories that list what lies below a device
+ * @nr: number of @dirs
+ * @dirs: references are held
+ * @revs: their revisions when they were looked at last
+ */
+struct mas_stack_dirs {
+	unsigned int nr;
+	struct kernfs_node *dirs[MAS_STACK_DIRS];
+	unsigned long revs[MAS_STACK_DIRS];
+};
+
+/**
  * struct mas_stack - what lies below a block device
  * @disk: the device; whoever has this has it open
  * @lock: protects the rest
- * @nr_dirs: number of @dirs
- * @dirs: directories that list what lies below, references are held
- * @revs: their revisions when they were looked at last
+ * @seen: what was looked at last
  * @any: any controller of the machine may be asked, now or soon
  * @nr_paths: number of @paths
  * @paths: the controllers that may be asked otherwise, references are held
@@ -47,9 +57,7 @@
 struct mas_stack {
 	struct gendisk *disk;
 	struct mutex lock; /* see above */
-	unsigned int nr_dirs;
-	struct kernfs_node *dirs[MAS_STACK_DIRS];
-	unsigned long revs[MAS_STACK_DIRS];
+	struct mas_stack_dirs seen;
 	bool any;
 	unsigned int nr_paths;
 	struct pci_dev *paths[MAS_STACK_PATHS];
@@ -87,14 +95,14 @@ struct pci_dev *mas_stack_controller(struct gendisk *disk)
 }
 
 /* Remember a directory as it is now, before it is looked at. */
-static bool stack_watch(struct mas_stack *stack, struct kernfs_node *dir)
+static bool stack_watch(struct mas_stack_dirs *seen, struct kernfs_node *dir)
 {
-	if (!dir || stack->nr_dirs == MAS_STACK_DIRS)
+	if (!dir || seen->nr == MAS_STACK_DIRS)
 		return false;
 
 	kernfs_get(dir);
-	stack->dirs[stack->nr_dirs] = dir;
-	stack->revs[stack->nr_dirs++] = READ_ONCE(dir->dir.rev);
+	seen->dirs[seen->nr] = dir;
+	seen->revs[seen->nr++] = READ_ONCE(dir->dir.rev);
 	smp_rmb(); /* what is found may be newer than the revision, not older */
 	return true;
 }
@@ -118,7 +126,7 @@ static u16 stack_look_each(struct mas_stack *stack, struct kernfs_node *dir,
 	unsigned int nr = 0;
 	struct device *dev;
 
-	if (!stack_watch(stack, dir))
+	if (!stack_watch(&stack->seen, dir))
 		return MXCD_MAS_REASON_STACKED;
 
 	class_dev_iter_init(&iter, class, NULL, NULL);
@@ -242,10 +250,25 @@ static u16 stack_look(struct mas_stack *stack, struct gendisk *disk, int depth)
 						MXCD_MAS_REASON_DM;
 }
 
-static void stack_forget(struct mas_stack *stack)
+static void dirs_put(struct mas_stack_dirs *seen)
 {
-	while (stack->nr_dirs)
-		kernfs_put(stack->dirs[--stack->nr_dirs]);
+	while (seen->nr)
+		kernfs_put(seen->dirs[--seen->nr]);
+}
+
+static bool dirs_have_changed(const struct mas_stack_dirs *seen)
+{
+	unsigned int i;
+
+	for (i = 0; i < seen->nr; i++)
+		if (READ_ONCE(seen->dirs[i]->dir.rev) != seen->revs[i])
+			return true;
+
+	return false;
+}
+
+static void stack_forget_paths(struct mas_stack *stack)
+{
 	while (stack->nr_paths)
 		pci_dev_put(stack->paths[--stack->nr_paths]);
 	stack->any = false;
@@ -281,19 +304,9 @@ void mas_stack_free(struct mas_stack *stack)
 	if (!stack)
 		return;
 
-	stack_forget(stack);
+	dirs_put(&stack->seen);
+	stack_forget_paths(stack);
 	kfree(stack);
-}
-
-static bool stack_has_changed(const struct mas_stack *stack)
-{
-	unsigned int i;
-
-	for (i = 0; i < stack->nr_dirs; i++)
-		if (READ_ONCE(stack->dirs[i]->dir.rev) != stack->revs[i])
-			return true;
-
-	return false;
 }
 
 /**
@@ -340,14 +353,21 @@ static u16 stack_look_for_all(struct mas_stack *stack)
  */
 u16 mas_stack_reason(struct mas_stack *stack)
 {
+	struct mas_stack_dirs before;
 	u16 reason;
 
 	mutex_lock(&stack->lock);
-	/* Verdicts that rest on what was there are not to outlive it. */
-	if (stack_has_changed(stack))
-		mas_route_forget();
-	stack_forget(stack);
+	before = stack->seen;
+	stack->seen.nr = 0;
+	stack_forget_paths(stack);
 	reason = stack_look_for_all(stack);
+	/*
+	 * Verdicts that rest on what was there before are not to outlive it. Asked when
+	 * the new look has begun: there is no moment in between that neither sees.
+	 */
+	if (dirs_have_changed(&before))
+		mas_route_forget();
+	dirs_put(&before);
 	mutex_unlock(&stack->lock);
 
 	return reason;
@@ -365,7 +385,7 @@ bool mas_stack_changed(struct mas_stack *stack)
 	bool changed;
 
 	mutex_lock(&stack->lock);
-	changed = stack_has_changed(stack);
+	changed = dirs_have_changed(&stack->seen);
 	mutex_unlock(&stack->lock);
 
 	return changed;
