@@ -119,6 +119,7 @@ static int mas_mem_index(struct mas_mem *mem)
 static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size,
 				      struct mas_quota *quota)
 {
+	unsigned int faults = mxcd_gpu_faults(gpu);
 	struct mas_mem *mem;
 	int ret;
 
@@ -144,6 +145,9 @@ static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size,
 	ret = mxcd_vram_clear(mem->bvecs, mem->nr_bvecs);
 	if (!ret)
 		ret = mas_mem_index(mem);
+	/* The zeros may not have arrived, and what was there before is not the caller's. */
+	if (!ret && mxcd_gpu_gone(gpu, faults))
+		ret = -ENODEV;
 	if (ret)
 		goto err_vram;
 
@@ -155,6 +159,7 @@ static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size,
 
 err_vram:
 	mxcd_vram_free(gpu, mem->bvecs, mem->nr_bvecs);
+	kvfree(mem->starts);
 	kvfree(mem->bvecs);
 err_quota:
 	mas_quota_uncharge(quota, size);

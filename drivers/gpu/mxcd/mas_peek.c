@@ -54,13 +54,17 @@ static void mas_peek_move(struct mas_mem *mem, u64 offset, void *buf, u64 length
 /* Between VRAM and host memory of ours. */
 static int mas_peek_vram(struct mas_mem *mem, u64 offset, void *buf, u64 length, bool write)
 {
+	unsigned int faults = mxcd_gpu_faults(mem->gpu);
+	bool gone;
+
 	if (!mas_mem_enter(mem))
 		return -ENODEV;
 
 	mas_peek_move(mem, offset, buf, length, write);
+	gone = mxcd_gpu_gone(mem->gpu, faults);
 	mxcd_gpu_leave(mem->gpu);
 
-	return 0;
+	return gone ? -ENODEV : 0;
 }
 
 /* One step of at most MAS_PEEK_STEP bytes; a page fault of the caller may take for ever. */

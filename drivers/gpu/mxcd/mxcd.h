@@ -150,13 +150,14 @@ struct mxcd_vram {
  *	has the one it was made in
  * @trouble: why the GPU is not to be used for the time being, a text for mas_state,
  *	or NULL
+ * @suspect: there was a PCI error, and a reset may follow that nobody announces
  * @node: the GPU in sysfs
  * @stats: counters, mas_stats.h; NULL without CONFIG_MXCD_STATS
  * @debugfs: directory
  * @state: text of mas_state; does not change once the GPU is published
  *
- * @faults, @generation and @trouble are written with the device lock of @pdev held
- * and read without.
+ * @faults, @generation, @trouble and @suspect are written with the device lock of @pdev
+ * held and read without.
  */
 struct mxcd_gpu {
 	struct kref ref;
@@ -172,6 +173,7 @@ struct mxcd_gpu {
 	unsigned int faults;
 	unsigned int generation;
 	const char *trouble;
+	bool suspect;
 	struct mxcd_node *node;
 	struct mas_stats __percpu *stats;
 	struct dentry *debugfs;
@@ -214,6 +216,20 @@ void mxcd_layout_del(struct mxcd_gpu *gpu);
 void mxcd_layout_changed(void);
 void mxcd_layout_state_changed(struct mxcd_gpu *gpu);
 
+bool mxcd_gpu_decodes(const struct mxcd_gpu *gpu);
+
+/**
+ * mxcd_gpu_is_mute - was a GPU reset without a word?
+ * @gpu: the GPU, a reference is held
+ *
+ * Context: any.
+ * Return: true if it was, and is not ready again.
+ */
+static inline bool mxcd_gpu_is_mute(const struct mxcd_gpu *gpu)
+{
+	return READ_ONCE(gpu->suspect) && !mxcd_gpu_decodes(gpu);
+}
+
 /**
  * mxcd_gpu_is_enabled - does MAS serve this GPU at this moment?
  * @gpu: the GPU
@@ -223,7 +239,7 @@ void mxcd_layout_state_changed(struct mxcd_gpu *gpu);
  */
 static inline bool mxcd_gpu_is_enabled(const struct mxcd_gpu *gpu)
 {
-	return gpu->vram.size && !READ_ONCE(gpu->trouble);
+	return gpu->vram.size && !READ_ONCE(gpu->trouble) && !mxcd_gpu_is_mute(gpu);
 }
 
 /* mxcd_links.c */
@@ -288,14 +304,15 @@ static inline bool mxcd_gpu_has_lost(const struct mxcd_gpu *gpu, unsigned int ge
  *
  * A posted write to a BAR that does not answer is lost without an error, so what
  * the storage controller says of a transfer does not count if the GPU was unbound,
- * was reset or had a PCI error meanwhile.
+ * was reset or had a PCI error meanwhile, or is in trouble still.
  *
  * Context: any.
  * Return: true if so.
  */
 static inline bool mxcd_gpu_gone(const struct mxcd_gpu *gpu, unsigned int faults)
 {
-	return READ_ONCE(gpu->faults) != faults || pci_channel_offline(gpu->pdev);
+	return READ_ONCE(gpu->faults) != faults || READ_ONCE(gpu->trouble) ||
+	       pci_channel_offline(gpu->pdev) || mxcd_gpu_is_mute(gpu);
 }
 
 #endif /* _MXCD_H */

@@ -293,14 +293,35 @@ static void mxcd_gpu_lose(struct mxcd_gpu *gpu)
 	mas_dev_zap();
 }
 
-/* Stop to use a GPU for a while, or go on when @trouble is NULL. */
+/*
+ * Stop to use a GPU for a while, or go on when @trouble is NULL. What began before and
+ * ends behind either moment is in doubt.
+ */
 static void mxcd_gpu_pause(struct mxcd_gpu *gpu, const char *trouble)
 {
 	if (!gpu->vram.size || gpu->trouble == trouble)
 		return;
 
 	WRITE_ONCE(gpu->trouble, trouble);
+	mxcd_gpu_doubt(gpu);
 	mxcd_layout_state_changed(gpu);
+}
+
+/**
+ * mxcd_gpu_decodes - does a GPU answer to the addresses of its BARs?
+ * @gpu: the GPU, a reference is held
+ *
+ * From a reset on it does not, until its configuration is restored.
+ *
+ * Context: any, hard interrupts too.
+ * Return: true if so.
+ */
+bool mxcd_gpu_decodes(const struct mxcd_gpu *gpu)
+{
+	u16 command;
+
+	return !pci_read_config_word(gpu->pdev, PCI_COMMAND, &command) &&
+	       !PCI_POSSIBLE_ERROR(command) && command & PCI_COMMAND_MEMORY;
 }
 
 /*
@@ -498,7 +519,11 @@ static pci_ers_result_t mxcd_error_detected(struct pci_dev *pdev, pci_channel_st
 
 	switch (state) {
 	case pci_channel_io_normal:
-		/* A write to VRAM may be what the error was about. VRAM itself is well. */
+		/*
+		 * A write to VRAM may be what the error was about. VRAM itself is well,
+		 * unless the driver of a device beside asks for a reset of all.
+		 */
+		WRITE_ONCE(gpu->suspect, true);
 		mxcd_gpu_doubt(gpu);
 		return PCI_ERS_RESULT_CAN_RECOVER;
 	case pci_channel_io_frozen:
@@ -519,6 +544,9 @@ static pci_ers_result_t mxcd_mmio_enabled(struct pci_dev *pdev)
 
 static pci_ers_result_t mxcd_slot_reset(struct pci_dev *pdev)
 {
+	/* After an error that was not fatal, this is how one hears of it. */
+	mxcd_gpu_lose(pci_get_drvdata(pdev));
+
 	/* The BARs go back to where they were; some kernels restore only once. */
 	pci_restore_state(pdev);
 	pci_save_state(pdev);
@@ -527,11 +555,18 @@ static pci_ers_result_t mxcd_slot_reset(struct pci_dev *pdev)
 					     PCI_ERS_RESULT_DISCONNECT;
 }
 
+/* What the error or the reset was about is over. */
+static void mxcd_gpu_is_back(struct mxcd_gpu *gpu)
+{
+	/* Once more: pages may have been faulted in meanwhile. */
+	mas_dev_zap();
+	WRITE_ONCE(gpu->suspect, false);
+	mxcd_gpu_pause(gpu, NULL);
+}
+
 static void mxcd_error_resume(struct pci_dev *pdev)
 {
-	/* Once more: pages may have been faulted in while the error was reported. */
-	mas_dev_zap();
-	mxcd_gpu_pause(pci_get_drvdata(pdev), NULL);
+	mxcd_gpu_is_back(pci_get_drvdata(pdev));
 }
 
 static void mxcd_reset_prepare(struct pci_dev *pdev)
@@ -544,8 +579,7 @@ static void mxcd_reset_prepare(struct pci_dev *pdev)
 
 static void mxcd_reset_done(struct pci_dev *pdev)
 {
-	mas_dev_zap();
-	mxcd_gpu_pause(pci_get_drvdata(pdev), NULL);
+	mxcd_gpu_is_back(pci_get_drvdata(pdev));
 }
 
 static const struct pci_error_handlers mxcd_err_handler = {

@@ -172,6 +172,9 @@ static ssize_t mas_state_show(struct kobject *kobj, struct kobj_attribute *attr,
 	struct mxcd_gpu *gpu = to_node(kobj)->gpu;
 	const char *trouble = READ_ONCE(gpu->trouble);
 
+	if (!trouble && mxcd_gpu_is_mute(gpu))
+		trouble = "off: PCI error, the GPU does not answer";
+
 	return sysfs_emit(buf, "%s\n", trouble ? trouble : gpu->state);
 }
 
