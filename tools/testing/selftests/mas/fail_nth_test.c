@@ -167,6 +167,9 @@ static int outcome(const struct mxcd_mas_comp *comp, __u64 want)
 {
 	if (comp->result < 0)
 		return comp->result;
+	/* What was moved before there was no memory for more is told. */
+	if (comp->result && (__u64)comp->result < want)
+		return -ENOMEM;
 	return (__u64)comp->result == want ? 0 : -EPROTO;
 }
 
