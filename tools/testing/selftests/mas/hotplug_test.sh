@@ -9,6 +9,10 @@ here=$(dirname "$0")
 . "$here/guest-lib.sh"
 # shellcheck source=tap-lib.sh
 . "$here/tap-lib.sh"
+# shellcheck source=req-lib.sh
+. "$here/req-lib.sh"
+
+ALLOC=4 PEEK=12
 
 ROUNDS=${ROUNDS:-20}
 vrams=0
@@ -91,12 +95,12 @@ unplug_gpu()
 }
 
 # QEMU cannot use a memory backend twice.
-plug_gpu()
+plug_gpu() # [PROPERTIES]
 {
 	vrams=$((vrams + 1))
 	mas_ask "object_add memory-backend-ram,id=vram$vrams,size=64M,share=on" || return
 	wait_for 20 mas_ask \
-		"device_add ivshmem-plain,id=gpu0,memdev=vram$vrams,bus=port-gpu0" || return
+		"device_add ivshmem-plain,id=gpu0,memdev=vram$vrams,bus=port-gpu0$1" || return
 	wait_for 20 there && mas_bind "$gpu"
 }
 
@@ -133,6 +137,37 @@ recovers() # PORT ERROR
 	before=$(dmesg | grep -c 'AER: device recovery successful')
 	mas_ask "pcie_aer_inject_error $1 $2" && wait_for 20 recovered "$before" &&
 		load_goes_on
+}
+
+nic_is_bound()
+{
+	[ -e "/sys/bus/pci/drivers/e1000/${gpu%.0}.1" ]
+}
+
+# A network card in the same slot. Its driver has all that is below the port reset after
+# an error that is not fatal, and nobody is told before.
+plug_gpu_with_nic()
+{
+	modprobe e1000 && unplug_gpu &&
+		wait_for 20 mas_ask "device_add e1000,id=nic0,bus=port-gpu0,addr=0.1" &&
+		plug_gpu ,addr=0.0,multifunction=on && wait_for 20 nic_is_bound
+}
+
+vram_is_there() # HANDLE WANTED
+{
+	is "result of PEEK" "$2" "$(request op=$PEEK handle="$1" length=4)"
+}
+
+handles_go_by_a_reset_for_another()
+{
+	local before after
+
+	plug_gpu_with_nic && exec 3<>/dev/mxcd_mas || return
+	before=$(request op=$ALLOC length=65536 arg=0)
+	vram_is_there "$before" 0 && recovers port-gpu0 COMP_TIME || return
+	after=$(request op=$ALLOC length=65536 arg=0)
+	vram_is_there "$before" -19 && vram_is_there "$after" 0
+	exec 3>&-
 }
 
 mas_is_enabled()
@@ -220,6 +255,12 @@ check "GPU is reset $ROUNDS times under load" gpu_is_reset
 check "PCI error above the GPU, not fatal" recovers port-gpu0 COMP_TIME
 check "PCI error above the GPU, fatal" recovers port-gpu0 MALF_TLP
 check "PCI error above the disk, not fatal" recovers port-mas512 COMP_TIME
+if modprobe -n e1000 2>/dev/null; then
+	check "GPU is reset after an error because another driver asks for it" \
+		handles_go_by_a_reset_for_another
+else
+	check "GPU is reset because another driver asks # SKIP no driver e1000" true
+fi
 check "MAS is enabled again" mas_is_enabled
 check "all that was moved was right" stop_load
 check "disk is unplugged and plugged $ROUNDS times under load" disk_comes_and_goes

@@ -387,7 +387,7 @@ vm_monitor() # COMMAND
 
 # What a test in the guest may have done to its machine.
 VM_MAY_ASK='^(device_del [a-z0-9-]+'
-VM_MAY_ASK+='|device_add [a-z0-9-]+(,[a-z_]+=[a-zA-Z0-9_-]+)*'
+VM_MAY_ASK+='|device_add [a-z0-9-]+(,[a-z_]+=[a-zA-Z0-9_.-]+)*'
 VM_MAY_ASK+='|object_add memory-backend-ram(,[a-z]+=[a-zA-Z0-9_-]+)*'
 VM_MAY_ASK+='|object_del [a-z0-9-]+'
 VM_MAY_ASK+='|block_set_io_throttle [a-z0-9-]+( [0-9]+){6}'
