@@ -8,6 +8,7 @@
 
 #include <getopt.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define MAX_WORKERS	16
@@ -314,6 +315,33 @@ static void start(struct board *board, int number, __u64 seed, bool may_go)
 	board->tally[number].pid = child;
 }
 
+/* What a process that does not die waits for; it has one thread. */
+static void tell_stack(pid_t pid)
+{
+	char path[32], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stack", pid);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		printf("#   %s", line);
+	if (file)
+		fclose(file);
+}
+
+static void wait_for_death(pid_t pid, int *status, __u64 since)
+{
+	bool told = false;
+
+	while (!waitpid(pid, status, WNOHANG)) {
+		if (!told && mas_now_ms() - since > AT_ONCE_MS) {
+			tell_stack(pid);
+			told = true;
+		}
+		mas_sleep_ms(5);
+	}
+}
+
 /* Kills one and starts another; false if it was not gone at once. */
 static bool kill_one(struct board *board, int number, __u64 seed)
 {
@@ -323,7 +351,7 @@ static bool kill_one(struct board *board, int number, __u64 seed)
 
 	if (t->pid <= 0 || kill(t->pid, SIGKILL))
 		return false;
-	waitpid(t->pid, &status, 0);
+	wait_for_death(t->pid, &status, then);
 	if (!WIFSIGNALED(status)) {
 		printf("# worker %d had ended by itself: %#x\n", number, status);
 		return false;
@@ -415,6 +443,11 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	(void)test_harness_run; /* comes with mas_utils.h, and there are no tests here */
+	/*
+	 * khugepaged copies with mmap_lock held for writing, at nice 19. Beside so many
+	 * processes that takes seconds, and who is to die waits for it.
+	 */
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	seed = mas_seed();
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
