@@ -216,6 +216,10 @@ void mxcd_layout_del(struct mxcd_gpu *gpu);
 void mxcd_layout_changed(void);
 void mxcd_layout_state_changed(struct mxcd_gpu *gpu);
 
+/* mxcd_reset.c */
+extern const struct pci_error_handlers mxcd_err_handler;
+extern const struct dev_pm_ops mxcd_pm_ops;
+void mxcd_gpu_doubt(struct mxcd_gpu *gpu);
 bool mxcd_gpu_decodes(const struct mxcd_gpu *gpu);
 
 /**
