@@ -99,7 +99,8 @@ add_disks() # NAME
 start_guest() # QEMU-OPTION...
 {
 	SMP=1
-	ACCEL=tcg
+	# As -icount has it; said, since vm_start() heeds it.
+	ACCEL=tcg,thread=single
 	VM_APPEND="nokaslr mitigations=auto"
 	VM_ARGS=()
 	add_disks raw

@@ -261,6 +261,31 @@ vm_accel()
 		REPLY+=,thread=single
 }
 
+# Some CPU of those that we may use. Sets REPLY.
+any_cpu()
+{
+	local list range
+
+	list=$(sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status)
+	REPLY=$(for range in ${list//,/ }; do
+		seq "${range%-*}" "${range#*-}"
+	done | shuf -n 1)
+}
+
+# What to start QEMU with: sets VM_PREFIX. CPUs that take turns, and one that is alone,
+# are translated without memory barriers and atomic instructions, as if no other thread
+# looked at their memory. That of the devices does: a driver that writes how far its queue
+# is filled, and then reads whether the device wants to be told, may read too early. Nobody
+# rings then, and the queue stands still. On one CPU of the host threads see each other's
+# writes in order.
+vm_one_cpu() # ACCEL
+{
+	VM_PREFIX=()
+	[[ $1 == *,thread=single || $1,$SMP == tcg,1 ]] || return 0
+	any_cpu
+	VM_PREFIX=(taskset --cpu-list "$REPLY")
+}
+
 # A directory for one run: what host and guest tell each other, the console, the
 # disks. Images go at exit, the texts stay for a while. Sets RUN.
 need_run_dir()
@@ -342,6 +367,7 @@ vm_start() # [stdio]
 {
 	local serial=file:$RUN/console
 	local append="console=ttyS0 panic=-1 oops=panic random.trust_cpu=on $VM_APPEND"
+	local accel
 
 	[ "${1-}" != stdio ] || serial=mon:stdio
 	# An emulated CPU that waits for its turn is no lock-up, and an emulated timer
@@ -353,8 +379,10 @@ vm_start() # [stdio]
 	vm_share mas "$BUILD" readonly=on
 	vm_share run "$RUN/share"
 	vm_accel
-	set -- qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none \
-		-machine q35 -accel "$REPLY" -cpu "$CPU" -smp "$SMP" -m "$MEM" \
+	accel=$REPLY
+	vm_one_cpu "$accel"
+	set -- "${VM_PREFIX[@]}" qemu-system-x86_64 -nodefaults -no-user-config -no-reboot \
+		-display none -machine q35 -accel "$accel" -cpu "$CPU" -smp "$SMP" -m "$MEM" \
 		-kernel "$KERNEL_DIR/vmlinuz" -initrd "$INITRD" \
 		-append "$append" -serial "$serial" "${VM_ARGS[@]}"
 	printf '%q ' "$@" >"$RUN/qemu.cmd"
