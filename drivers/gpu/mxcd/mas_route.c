@@ -192,17 +192,18 @@ static bool is_passing(u64 packed)
 	       (u16)(packed >> 16) == MXCD_MAS_REASON_NOT_READY;
 }
 
-static bool stack_is_as_it_was(struct mas_file *file, u64 packed, u32 generation)
+/* The generation last: who found a change, and is looking, forgets verdicts first. */
+static bool stack_is_as_it_was(struct mas_file *file, u64 packed)
 {
-	return file->stack && (u32)(packed >> 32) == ~generation &&
-	       !mas_stack_changed(file->stack);
+	return file->stack && !mas_stack_changed(file->stack) &&
+	       (u32)(packed >> 32) == ~(u32)atomic_read(&mas_route_generation);
 }
 
 u64 mas_route_work_out(struct mas_file *file, struct mxcd_gpu *gpu)
 {
 	u64 packed = READ_ONCE(file->routes[gpu->index]);
 
-	if (stack_is_as_it_was(file, packed, atomic_read(&mas_route_generation)))
+	if (stack_is_as_it_was(file, packed))
 		return packed;
 
 	packed = file_routes(file, gpu);
