@@ -204,8 +204,10 @@ static noinline_for_stack ssize_t mas_move_proof(struct mas_req *req)
 		mas_report_proof(req, proof);
 	if (ret < 0 && proof != MAS_PROOF_FAILED)
 		return ret;
-	if (!ret && req->flags & MXCD_MAS_REQ_P2P_ONLY)
+	if (!ret && req->flags & MXCD_MAS_REQ_P2P_ONLY) {
+		req->reason = MXCD_MAS_REASON_NOT_PROVED;
 		return -EXDEV;
+	}
 	if (!ret || (req->iocb.ki_flags & IOCB_DIRECT && proof != MAS_PROOF_PASSED))
 		return mas_write_again(req, proof);
 

@@ -23,6 +23,13 @@
 /* How often the same bytes are written, half of them p2p, to find who is to blame. */
 #define MAS_READBACK_TRIALS	32
 
+/* Who is to blame for a write that failed, or did not arrive. */
+enum readback_blame {
+	BLAME_NOBODY,	/* it cannot be told */
+	BLAME_WAY,
+	BLAME_DISK,
+};
+
 /**
  * struct mas_readback - a part that is written and read back
  * @req: the transfer, its piece under way is the part
@@ -180,31 +187,31 @@ static u32 readback_order(void)
 	return order;
 }
 
-/* Does a write end as it does where p2p writes are lost or fail and others do not? */
-static bool readback_trial(struct mas_readback *rb, bool p2p)
+/* Whom a write blames: the way, if it ends as where p2p fails and all else works. */
+static enum readback_blame readback_trial(struct mas_readback *rb, bool p2p)
 {
 	ssize_t ret = p2p ? readback_write(rb) : readback_write_host(rb);
 
-	if (p2p && readback_refused(rb, ret))
-		return true;
+	if (readback_refused(rb, ret))
+		return p2p ? BLAME_WAY : BLAME_DISK;
 	if (ret != rb->len || !(rb->req->iocb.ki_flags & IOCB_DIRECT) || !readback_read(rb))
-		return false;
+		return BLAME_NOBODY;
 
-	return !memcmp(rb->sent, rb->got, rb->len) != p2p;
+	return !memcmp(rb->sent, rb->got, rb->len) != p2p ? BLAME_WAY : BLAME_NOBODY;
 }
 
-static bool readback_trials(struct mas_readback *rb)
+static enum readback_blame readback_trials(struct mas_readback *rb)
 {
+	enum readback_blame blame = BLAME_WAY;
 	u32 order = readback_order();
 	int i;
 
 	memcpy(page_address(rb->vram), rb->sent, rb->len);
 	mxcd_vram_flush(rb->req->gpu);
-	for (i = 0; i < MAS_READBACK_TRIALS; i++)
-		if (!readback_trial(rb, order & BIT(i)))
-			return false;
+	for (i = 0; i < MAS_READBACK_TRIALS && blame == BLAME_WAY; i++)
+		blame = readback_trial(rb, order & BIT(i));
 
-	return !mxcd_gpu_gone(rb->req->gpu, rb->req->faults);
+	return mxcd_gpu_gone(rb->req->gpu, rb->req->faults) ? BLAME_NOBODY : blame;
 }
 
 /*
@@ -214,12 +221,12 @@ static bool readback_trials(struct mas_readback *rb)
  * first unit is written again and again, p2p from VRAM that nobody else can reach, and
  * from host memory; only the way knows which is which.
  */
-static bool readback_blames_way(struct mas_readback *rb)
+static enum readback_blame readback_judge(struct mas_readback *rb)
 {
+	enum readback_blame blame = BLAME_NOBODY;
 	struct mas_req *req = rb->req;
 	struct kiocb ended = req->iocb;
 	size_t len = rb->len;
-	bool blame = false;
 
 	rb->len = min_t(size_t, len, req->file->write_align);
 	rb->vram = mxcd_vram_take_scratch(req->gpu, rb->len);
@@ -236,6 +243,7 @@ static bool readback_blames_way(struct mas_readback *rb)
 
 static ssize_t readback_rounds(struct mas_readback *rb, enum mas_proof *proof)
 {
+	enum readback_blame blame = BLAME_WAY;
 	ssize_t ret;
 	int i;
 
@@ -248,11 +256,13 @@ static ssize_t readback_rounds(struct mas_readback *rb, enum mas_proof *proof)
 		if (*proof != MAS_PROOF_FAILED)
 			break;
 	}
-	if (*proof == MAS_PROOF_FAILED && !readback_blames_way(rb))
+	if (*proof == MAS_PROOF_FAILED)
+		blame = readback_judge(rb);
+	if (blame != BLAME_WAY)
 		*proof = MAS_PROOF_NONE;
 	fput(rb->filp);
 
-	return ret;
+	return ret < 0 && blame == BLAME_NOBODY ? 0 : ret;
 }
 
 /* It is what a controller gets that gets nothing: all bits clear, or all set. */
@@ -271,8 +281,9 @@ static bool readback_is_void(const struct mas_readback *rb)
  * @telling: it says something of other writes as well
  *
  * Context: may sleep until the disk has done both.
- * Return: bytes written or a negative errno; 0 if nothing was tried, because the file
- * could not be opened for reading.
+ * Return: bytes written or a negative errno. 0: nothing was written and nothing found out,
+ * since the file could not be opened for reading, or the write failed and it cannot be
+ * told why.
  */
 ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof, bool *telling)
 {

@@ -322,6 +322,34 @@ TEST_F(verdict, one_who_rewrites_vram_fails_no_proof)
 	spoil(_metadata, self, rewrite_vram);
 }
 
+/* More at a time than can be judged: of those that cannot be, none fails. */
+TEST_F(verdict, writes_that_are_refused_together_all_bounce)
+{
+	struct mxcd_mas_comp comps[32] = {};
+	struct mxcd_mas_req reqs[32];
+	struct mxcd_mas_transfer arg = {
+		.size = sizeof(arg), .reqs = mas_ptr(reqs), .comps = mas_ptr(comps),
+		.nr = 32, .min_nr = 32,
+	};
+	struct target *t = &self->t;
+	const __u64 len = SPAN / 32;
+	unsigned int i;
+
+	mas_fill(t->vram, SPAN, 53);
+	for (i = 0; i < 32; i++)
+		reqs[i] = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base + i * len, len,
+				 t->mem.handle, i * len);
+	ASSERT_EQ(0, mas_set_fault(FAULT_REFUSE));
+	ASSERT_EQ(0, mas_ioctl(t->mas, MXCD_MAS_TRANSFER, &arg));
+	for (i = 0; i < 32; i++) {
+		EXPECT_EQ(len, comps[i].result)
+			TH_LOG("request %u", i);
+	}
+	expect_link(_metadata, t, &self->q, "proof_write", "failed");
+	ASSERT_TRUE(mas_pread(t->fd, t->buf, SPAN, t->base));
+	EXPECT_EQ(-1, mas_diff(t->vram, t->buf, SPAN));
+}
+
 /* Empty, new, and open for writing alone: there is nothing to try reads on. */
 TEST_F(verdict, write_only_file_is_covered)
 {
@@ -385,7 +413,9 @@ TEST_F(verdict, write_to_a_file_with_a_lease_waits_for_nobody)
 	expect_went(_metadata, &comp, MXCD_MAS_REASON_NOT_PROVED);
 	expect_link(_metadata, t, &self->q, "proof_write", "none");
 	req.flags = MXCD_MAS_REQ_P2P_ONLY;
-	EXPECT_EQ(-EXDEV, mas_by_ioctl(t->mas, &req).result);
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_EQ(-EXDEV, comp.result);
+	EXPECT_EQ(MXCD_MAS_REASON_NOT_PROVED, comp.reason);
 
 	ASSERT_EQ(0, fcntl(fd, F_SETLEASE, F_UNLCK));
 	rw = mas_reopen(fd, O_RDONLY);
