@@ -140,6 +140,7 @@ static enum mas_proof mas_probe_round(struct mxcd_gpu *gpu, struct mas_probe *pr
 {
 	struct page *target = mas_fault_read() ? probe->lost : probe->vram;
 	unsigned int faults = mxcd_gpu_faults(gpu);
+	bool passed;
 	int ret;
 
 	if (mas_probe_read(probe, virt_to_page(probe->ram)))
@@ -148,14 +149,15 @@ static enum mas_proof mas_probe_round(struct mxcd_gpu *gpu, struct mas_probe *pr
 	mas_probe_poison(gpu, probe);
 	ret = mas_probe_read(probe, target);
 	mxcd_vram_flush(gpu);
-	if (!ret && !memcmp(page_address(probe->vram), probe->ram, probe->len))
-		return MAS_PROOF_PASSED;
-
-	if (mas_probe_read(probe, virt_to_page(probe->again)) ||
-	    memcmp(probe->again, probe->ram, probe->len))
+	passed = !ret && !memcmp(page_address(probe->vram), probe->ram, probe->len);
+	if (!passed && (mas_probe_read(probe, virt_to_page(probe->again)) ||
+			memcmp(probe->again, probe->ram, probe->len)))
+		return MAS_PROOF_NONE;
+	/* What a BAR reads as that does not answer may be what the block holds. */
+	if (mxcd_gpu_gone(gpu, faults))
 		return MAS_PROOF_NONE;
 
-	return mxcd_gpu_gone(gpu, faults) ? MAS_PROOF_NONE : MAS_PROOF_FAILED;
+	return passed ? MAS_PROOF_PASSED : MAS_PROOF_FAILED;
 }
 
 static enum mas_proof mas_probe_disk(struct mxcd_gpu *gpu, struct mas_probe *probe)
