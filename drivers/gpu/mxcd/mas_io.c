@@ -217,26 +217,34 @@ static bool mas_io_cache_is_stale(struct mas_req *req)
 	       mapping->nrpages;
 }
 
-static void mas_io_invalidate(struct work_struct *work)
+static void mas_io_invalidate(struct mas_req *req)
 {
-	struct mas_req *req = container_of(work, struct mas_req, work);
 	loff_t first = req->pos + req->done, last = first + req->piece_ret - 1;
 
 	invalidate_inode_pages2_range(req->file->file->f_mapping, first >> PAGE_SHIFT,
 				      last >> PAGE_SHIFT);
+}
+
+static void mas_io_direct_work(struct work_struct *work)
+{
+	struct mas_req *req = container_of(work, struct mas_req, work);
+
+	if (mas_io_cache_is_stale(req))
+		mas_io_invalidate(req);
 	mas_io_direct_done(req);
 }
 
 /* A direct piece is over, and nobody uses its kiocb any more. */
 static void mas_io_direct_end(struct mas_req *req)
 {
-	if (!mas_io_cache_is_stale(req)) {
+	/* A GPU that may be in a reset is asked, and not with interrupts off. */
+	if (!mas_io_cache_is_stale(req) && !READ_ONCE(req->gpu->suspect)) {
 		mas_io_direct_done(req);
 		return;
 	}
 
 	/* Needs nobody's rights, and the context may have no workqueue. */
-	INIT_WORK(&req->work, mas_io_invalidate);
+	INIT_WORK(&req->work, mas_io_direct_work);
 	queue_work(system_dfl_wq, &req->work);
 }
 
