@@ -123,6 +123,9 @@ static struct mas_mem *mas_mem_create(struct mxcd_gpu *gpu, u64 size,
 	struct mas_mem *mem;
 	int ret;
 
+	if (mxcd_gpu_gone(gpu, faults))
+		return ERR_PTR(-ENODEV);
+
 	mem = kzalloc(sizeof(*mem), GFP_KERNEL_ACCOUNT);
 	if (!mem)
 		return ERR_PTR(-ENOMEM);

@@ -274,7 +274,8 @@ static inline void mxcd_gpu_leave(struct mxcd_gpu *gpu)
 
 /**
  * mxcd_gpu_faults - what to compare with later
- * @gpu: the GPU; to be called before its gate is entered
+ * @gpu: the GPU; to be called before its gate is entered, or mxcd_gpu_gone() is asked
+ *	before anything is begun
  *
  * Context: any.
  * Return: a number for mxcd_gpu_gone().
@@ -315,8 +316,12 @@ static inline bool mxcd_gpu_has_lost(const struct mxcd_gpu *gpu, unsigned int ge
  */
 static inline bool mxcd_gpu_gone(const struct mxcd_gpu *gpu, unsigned int faults)
 {
-	return READ_ONCE(gpu->faults) != faults || READ_ONCE(gpu->trouble) ||
-	       pci_channel_offline(gpu->pdev) || mxcd_gpu_is_mute(gpu);
+	if (READ_ONCE(gpu->trouble) || pci_channel_offline(gpu->pdev) || mxcd_gpu_is_mute(gpu))
+		return true;
+
+	/* What is over by now was counted before it was: see mxcd_gpu_unpause(). */
+	smp_rmb();
+	return READ_ONCE(gpu->faults) != faults;
 }
 
 #endif /* _MXCD_H */

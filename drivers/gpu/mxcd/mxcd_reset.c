@@ -43,10 +43,7 @@ static void mxcd_gpu_lose(struct mxcd_gpu *gpu)
 	mas_dev_zap();
 }
 
-/*
- * Stop to use a GPU for a while, or go on when @trouble is NULL. What began before and
- * ends behind either moment is in doubt.
- */
+/* Stop to use a GPU for a while. What is in flight then is in doubt. */
 static void mxcd_gpu_pause(struct mxcd_gpu *gpu, const char *trouble)
 {
 	if (!gpu->vram.size || gpu->trouble == trouble)
@@ -54,6 +51,22 @@ static void mxcd_gpu_pause(struct mxcd_gpu *gpu, const char *trouble)
 
 	WRITE_ONCE(gpu->trouble, trouble);
 	mxcd_gpu_doubt(gpu);
+	mxcd_layout_state_changed(gpu);
+}
+
+/*
+ * Go on. What began before and ends later is in doubt: see mxcd_gpu_gone(), which looks
+ * at all this the other way round.
+ */
+static void mxcd_gpu_unpause(struct mxcd_gpu *gpu)
+{
+	/* Both pair with smp_rmb() in mxcd_gpu_gone(). */
+	smp_store_release(&gpu->suspect, false);
+	if (!gpu->trouble)
+		return;
+
+	mxcd_gpu_doubt(gpu);
+	smp_store_release(&gpu->trouble, NULL); /* likewise */
 	mxcd_layout_state_changed(gpu);
 }
 
@@ -121,8 +134,7 @@ static void mxcd_gpu_is_back(struct mxcd_gpu *gpu)
 {
 	/* Once more: pages may have been faulted in meanwhile. */
 	mas_dev_zap();
-	WRITE_ONCE(gpu->suspect, false);
-	mxcd_gpu_pause(gpu, NULL);
+	mxcd_gpu_unpause(gpu);
 }
 
 static void mxcd_error_resume(struct pci_dev *pdev)
@@ -174,7 +186,7 @@ static int mxcd_suspend(struct device *dev)
 
 static int mxcd_resume(struct device *dev)
 {
-	mxcd_gpu_pause(pci_get_drvdata(to_pci_dev(dev)), NULL);
+	mxcd_gpu_unpause(pci_get_drvdata(to_pci_dev(dev)));
 	return 0;
 }
 
