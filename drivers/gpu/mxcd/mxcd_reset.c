@@ -118,8 +118,14 @@ static pci_ers_result_t mxcd_mmio_enabled(struct pci_dev *pdev)
 
 static pci_ers_result_t mxcd_slot_reset(struct pci_dev *pdev)
 {
-	/* After an error that was not fatal, this is how one hears of it. */
-	mxcd_gpu_lose(pci_get_drvdata(pdev));
+	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
+
+	/*
+	 * After an error that was not fatal, this is how one hears of a reset. Some
+	 * kernels call this without one.
+	 */
+	if (gpu->trouble || !mxcd_gpu_decodes(gpu))
+		mxcd_gpu_lose(gpu);
 
 	/* The BARs go back to where they were; some kernels restore only once. */
 	pci_restore_state(pdev);
