@@ -314,7 +314,7 @@ static u16 mas_caller_ioprio(void)
 	/* Class NONE would be replaced on the way down, hint and all. */
 	if (IOPRIO_PRIO_CLASS(prio) == IOPRIO_CLASS_NONE)
 		prio = IOPRIO_PRIO_VALUE(task_nice_ioclass(current), task_nice_ioprio(current));
-	/* What is not p2p must not look as if it were. */
+	/* What is not p2p must not look as if it were (that of the page cache still may). */
 	if (prio == mas_p2p_ioprio(prio))
 		prio = IOPRIO_PRIO_VALUE(IOPRIO_PRIO_CLASS(prio), IOPRIO_PRIO_LEVEL(prio));
 

@@ -221,6 +221,7 @@ extern const struct pci_error_handlers mxcd_err_handler;
 extern const struct dev_pm_ops mxcd_pm_ops;
 void mxcd_gpu_doubt(struct mxcd_gpu *gpu);
 bool mxcd_gpu_decodes(const struct mxcd_gpu *gpu);
+const char *mxcd_gpu_trouble(const struct mxcd_gpu *gpu);
 
 /**
  * mxcd_gpu_is_mute - was a GPU reset without a word?
@@ -243,7 +244,8 @@ static inline bool mxcd_gpu_is_mute(const struct mxcd_gpu *gpu)
  */
 static inline bool mxcd_gpu_is_enabled(const struct mxcd_gpu *gpu)
 {
-	return gpu->vram.size && !READ_ONCE(gpu->trouble) && !mxcd_gpu_is_mute(gpu);
+	return gpu->vram.size && !READ_ONCE(gpu->trouble) &&
+	       !pci_channel_offline(gpu->pdev) && !mxcd_gpu_is_mute(gpu);
 }
 
 /* mxcd_links.c */

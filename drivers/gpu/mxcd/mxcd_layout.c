@@ -170,10 +170,7 @@ static struct kobj_attribute properties_attr = __ATTR_RO(properties);
 static ssize_t mas_state_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	struct mxcd_gpu *gpu = to_node(kobj)->gpu;
-	const char *trouble = READ_ONCE(gpu->trouble);
-
-	if (!trouble && mxcd_gpu_is_mute(gpu))
-		trouble = "off: PCI error, the GPU does not answer";
+	const char *trouble = gpu->vram.size ? mxcd_gpu_trouble(gpu) : NULL;
 
 	return sysfs_emit(buf, "%s\n", trouble ? trouble : gpu->state);
 }

@@ -10,6 +10,10 @@
 #include "mas.h"
 #include "mxcd.h"
 
+static const char mxcd_lost[] = "off: PCI error, the GPU does not come back";
+static const char mxcd_mute[] = "off: PCI error, the GPU does not answer";
+static const char mxcd_suspended[] = "off: suspended";
+
 /**
  * mxcd_gpu_doubt - what is on its way may not arrive
  * @gpu: the GPU
@@ -87,6 +91,25 @@ bool mxcd_gpu_decodes(const struct mxcd_gpu *gpu)
 	       !PCI_POSSIBLE_ERROR(command) && command & PCI_COMMAND_MEMORY;
 }
 
+/**
+ * mxcd_gpu_trouble - why a GPU that has VRAM is not to be used for the time being
+ * @gpu: the GPU, a reference is held
+ *
+ * Context: any.
+ * Return: a text for mas_state, or NULL.
+ */
+const char *mxcd_gpu_trouble(const struct mxcd_gpu *gpu)
+{
+	const char *trouble = READ_ONCE(gpu->trouble);
+
+	if (trouble)
+		return trouble;
+	if (pci_channel_offline(gpu->pdev))
+		return mxcd_lost;
+
+	return mxcd_gpu_is_mute(gpu) ? mxcd_mute : NULL;
+}
+
 static pci_ers_result_t mxcd_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
 	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
@@ -105,7 +128,7 @@ static pci_ers_result_t mxcd_error_detected(struct pci_dev *pdev, pci_channel_st
 		mxcd_gpu_lose(gpu);
 		return PCI_ERS_RESULT_NEED_RESET;
 	default:
-		mxcd_gpu_pause(gpu, "off: PCI error, the GPU does not come back");
+		mxcd_gpu_pause(gpu, mxcd_lost);
 		mxcd_gpu_lose(gpu);
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
@@ -135,12 +158,16 @@ static pci_ers_result_t mxcd_slot_reset(struct pci_dev *pdev)
 					     PCI_ERS_RESULT_DISCONNECT;
 }
 
-/* What the error or the reset was about is over. */
+/* What the error or the reset was about is over, for better or for worse. */
 static void mxcd_gpu_is_back(struct mxcd_gpu *gpu)
 {
 	/* Once more: pages may have been faulted in meanwhile. */
 	mas_dev_zap();
-	mxcd_gpu_unpause(gpu);
+	/* The kernel says the same whether a reset did its work or not. */
+	if (mxcd_gpu_decodes(gpu))
+		mxcd_gpu_unpause(gpu);
+	else
+		mxcd_gpu_pause(gpu, mxcd_mute);
 }
 
 static void mxcd_error_resume(struct pci_dev *pdev)
@@ -181,7 +208,8 @@ static int mxcd_suspend(struct device *dev)
 	struct mxcd_gpu *gpu = pci_get_drvdata(pdev);
 
 	if (pm_suspend_via_firmware()) {
-		mxcd_gpu_pause(gpu, "off: suspended");
+		if (!gpu->trouble)
+			mxcd_gpu_pause(gpu, mxcd_suspended);
 		mxcd_gpu_lose(gpu);
 	} else {
 		pci_save_state(pdev);
@@ -192,7 +220,12 @@ static int mxcd_suspend(struct device *dev)
 
 static int mxcd_resume(struct device *dev)
 {
-	mxcd_gpu_unpause(pci_get_drvdata(to_pci_dev(dev)));
+	struct mxcd_gpu *gpu = pci_get_drvdata(to_pci_dev(dev));
+
+	/* Other trouble is as it was. */
+	if (gpu->trouble == mxcd_suspended)
+		mxcd_gpu_is_back(gpu);
+
 	return 0;
 }
 

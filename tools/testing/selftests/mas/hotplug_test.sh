@@ -177,6 +177,29 @@ handles_go_by_a_reset_for_another()
 	exec 3>&-
 }
 
+state_is() # VALUE
+{
+	local node
+
+	node=$(dirname "$(grep -l '^mgpu_id 0$' /sys/class/mxcd/mxcd/layout/nodes/*/properties)")
+	is mas_state "$1" "$(cat "$node/mas_state")"
+}
+
+# Stands for a reset from which the GPU does not come back, of which the kernel says the
+# same as of any other.
+gpu_that_is_mute_is_not_used()
+{
+	local before
+
+	before=$(dmesg | grep -c 'AER: device recovery successful')
+	setpci -s "$gpu" COMMAND=0000:0002 &&
+		mas_ask "pcie_aer_inject_error port-gpu0 COMP_TIME" &&
+		wait_for 20 recovered "$before" || return
+	state_is "off: PCI error, the GPU does not answer" || return
+	setpci -s "$gpu" COMMAND=0002:0002 && echo 1 >"/sys/bus/pci/devices/$gpu/reset" &&
+		state_is enabled
+}
+
 mas_is_enabled()
 {
 	[ "$(cat /sys/class/mxcd/mxcd/layout/nodes/*/mas_state | sort | uniq -c |
@@ -256,6 +279,7 @@ disk_is_lost_to_a_fatal_error()
 	disk_load_has_ended && wait_for 20 no_hot_disk
 }
 
+check "GPU that does not answer after an error is not used" gpu_that_is_mute_is_not_used
 start_load
 check "GPU is unplugged and plugged $ROUNDS times under load" gpu_comes_and_goes
 check "GPU is reset $ROUNDS times under load" gpu_is_reset
