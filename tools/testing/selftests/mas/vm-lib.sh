@@ -266,7 +266,8 @@ any_cpu()
 {
 	local list range
 
-	list=$(sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status)
+	list=$(taskset --cpu-list --pid $BASHPID)
+	list=${list##*: }
 	REPLY=$(for range in ${list//,/ }; do
 		seq "${range%-*}" "${range#*-}"
 	done | shuf -n 1)
