@@ -167,18 +167,23 @@ static noinline_for_stack ssize_t mas_move_cached(struct mas_req *req, int flags
 	return ret;
 }
 
-/* What was written p2p is not right, or may not be. */
-static ssize_t mas_write_again(struct mas_req *req, enum mas_proof proof)
+/* @ret: of what was written p2p, and is not right, or may not be. */
+static ssize_t mas_write_again(struct mas_req *req, enum mas_proof proof, ssize_t ret)
 {
 	req->bounce_reason = MXCD_MAS_REASON_NOT_PROVED;
 	if (proof == MAS_PROOF_FAILED) {
 		req->bounce_reason = MXCD_MAS_REASON_PROOF_FAILED;
 		req->body_end = req->body_start;
 	}
+	if (ret <= 0 && req->flags & MXCD_MAS_REQ_P2P_ONLY) {
+		if (!req->done)
+			req->reason = req->bounce_reason;
+		return -EXDEV;
+	}
 	req->piece = MAS_PIECE_CACHED;
 
 	/* The disk itself may be what failed: then it has to say so now. */
-	return mas_move_cached(req, proof == MAS_PROOF_FAILED ? IOCB_DSYNC : 0);
+	return mas_move_cached(req, ret < 0 || proof == MAS_PROOF_FAILED ? IOCB_DSYNC : 0);
 }
 
 static void mas_report_proof(struct mas_req *req, enum mas_proof proof)
@@ -202,17 +207,14 @@ static noinline_for_stack ssize_t mas_move_proof(struct mas_req *req)
 
 	if (telling)
 		mas_report_proof(req, proof);
-	if (ret < 0 && proof != MAS_PROOF_FAILED)
+	if (ret < 0 && ret != -EAGAIN && proof != MAS_PROOF_FAILED)
 		return ret;
-	if (!ret && req->flags & MXCD_MAS_REQ_P2P_ONLY) {
-		req->reason = MXCD_MAS_REASON_NOT_PROVED;
-		return -EXDEV;
+	if (ret > 0 && (proof == MAS_PROOF_PASSED || !(req->iocb.ki_flags & IOCB_DIRECT))) {
+		req->piece = MAS_PIECE_DIRECT;
+		return ret;
 	}
-	if (!ret || (req->iocb.ki_flags & IOCB_DIRECT && proof != MAS_PROOF_PASSED))
-		return mas_write_again(req, proof);
 
-	req->piece = MAS_PIECE_DIRECT;
-	return ret;
+	return mas_write_again(req, proof, ret);
 }
 
 static ssize_t mas_stage_read(struct mas_req *req, struct kiocb *iocb, struct kvec *buf)

@@ -262,7 +262,7 @@ static ssize_t readback_rounds(struct mas_readback *rb, enum mas_proof *proof)
 		*proof = MAS_PROOF_NONE;
 	fput(rb->filp);
 
-	return ret < 0 && blame == BLAME_NOBODY ? 0 : ret;
+	return ret < 0 && blame == BLAME_NOBODY ? -EAGAIN : ret;
 }
 
 /* It is what a controller gets that gets nothing: all bits clear, or all set. */
@@ -281,9 +281,8 @@ static bool readback_is_void(const struct mas_readback *rb)
  * @telling: it says something of other writes as well
  *
  * Context: may sleep until the disk has done both.
- * Return: bytes written or a negative errno. 0: nothing was written and nothing found out,
- * since the file could not be opened for reading, or the write failed and it cannot be
- * told why.
+ * Return: bytes written or a negative errno. -EAGAIN: the write failed, and it cannot be
+ * told why. 0: nothing was tried, because the file could not be opened for reading.
  */
 ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof, bool *telling)
 {

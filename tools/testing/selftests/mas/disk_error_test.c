@@ -259,6 +259,25 @@ TEST_F(error, disk_that_fails_during_the_proof_of_writes_fails_no_proof)
 	EXPECT_EQ(MXCD_MAS_REASON_NONE, comp.reason);
 }
 
+/* One good block in front of bad ones says nothing against the way, and nothing for them. */
+TEST_F(error, error_of_a_write_that_is_not_proved_is_told)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		ASSERT_EQ(0, mas_set_fault(0));
+		ASSERT_EQ(0, disk_fail(MAS_PAGE, MANY));
+		comp = run(t, MXCD_MAS_OP_WRITE, 0, LEN, 0);
+		disk_heal();
+		EXPECT_EQ(-EIO, comp.result)
+			TH_LOG("round %d", i);
+	}
+	check_write(_metadata, t, 0, LEN, 0, 0);
+	check_read(_metadata, t, 0, LEN, 0, 0);
+}
+
 TEST_F(error, write_counts_what_came_before)
 {
 	struct target *t = &self->t;

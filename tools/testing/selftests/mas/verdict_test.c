@@ -350,6 +350,26 @@ TEST_F(verdict, writes_that_are_refused_together_all_bounce)
 	EXPECT_EQ(-1, mas_diff(t->vram, t->buf, SPAN));
 }
 
+/* But for the first block, which is written from host memory to find who is to blame. */
+TEST_F(verdict, p2p_only_write_that_is_refused_does_not_bounce)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+
+	target_put(_metadata, t, 2 * CHUNK);
+	mas_fill(t->vram, 2 * CHUNK, 59);
+	ASSERT_EQ(0, mas_set_fault(FAULT_REFUSE));
+	req = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base, 2 * CHUNK, t->mem.handle, 0);
+	req.flags = MXCD_MAS_REQ_P2P_ONLY;
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_EQ(-EXDEV, comp.result);
+	EXPECT_EQ(MXCD_MAS_REASON_PROOF_FAILED, comp.reason);
+	EXPECT_EQ(0, comp.route);
+	expect_link(_metadata, t, &self->q, "proof_write", "failed");
+	check_file(_metadata, t, MAS_PAGE, 2 * CHUNK);
+}
+
 /* Empty, new, and open for writing alone: there is nothing to try reads on. */
 TEST_F(verdict, write_only_file_is_covered)
 {
