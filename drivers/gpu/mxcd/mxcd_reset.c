@@ -10,6 +10,7 @@
 #include "mas.h"
 #include "mxcd.h"
 
+static const char mxcd_due[] = "off: PCI error, a reset is due";
 static const char mxcd_lost[] = "off: PCI error, the GPU does not come back";
 static const char mxcd_mute[] = "off: PCI error, the GPU does not answer";
 static const char mxcd_suspended[] = "off: suspended";
@@ -104,8 +105,10 @@ const char *mxcd_gpu_trouble(const struct mxcd_gpu *gpu)
 
 	if (trouble)
 		return trouble;
-	if (pci_channel_offline(gpu->pdev))
+	if (gpu->pdev->error_state == pci_channel_io_perm_failure)
 		return mxcd_lost;
+	if (pci_channel_offline(gpu->pdev))
+		return mxcd_due;
 
 	return mxcd_gpu_is_mute(gpu) ? mxcd_mute : NULL;
 }
@@ -124,7 +127,7 @@ static pci_ers_result_t mxcd_error_detected(struct pci_dev *pdev, pci_channel_st
 		mxcd_gpu_doubt(gpu);
 		return PCI_ERS_RESULT_CAN_RECOVER;
 	case pci_channel_io_frozen:
-		mxcd_gpu_pause(gpu, "off: PCI error, a reset is due");
+		mxcd_gpu_pause(gpu, mxcd_due);
 		mxcd_gpu_lose(gpu);
 		return PCI_ERS_RESULT_NEED_RESET;
 	default:

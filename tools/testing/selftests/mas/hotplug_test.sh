@@ -196,6 +196,7 @@ gpu_that_is_mute_is_not_used()
 		mas_ask "pcie_aer_inject_error port-gpu0 COMP_TIME" &&
 		wait_for 20 recovered "$before" || return
 	state_is "off: PCI error, the GPU does not answer" || return
+	# A reset restores what it finds.
 	setpci -s "$gpu" COMMAND=0002:0002 && echo 1 >"/sys/bus/pci/devices/$gpu/reset" &&
 		state_is enabled
 }
