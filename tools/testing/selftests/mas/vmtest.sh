@@ -272,7 +272,7 @@ run_other_guests()
 	run_tests "${DEBUG_ZONE_TESTS[@]/#/./}"
 	PARAMS="mas=1"
 	VM_PORTS=1
-	# 60 rounds of something that takes half a minute there.
+	# 15 rounds of something that takes half a minute there.
 	TIMEOUT=1500
 	VM_APPEND+=" MAS_TIMEOUT=$TIMEOUT"
 	run_tests "${DEBUG_PORTS_TESTS[@]/#/./}"
