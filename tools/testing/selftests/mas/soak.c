@@ -444,8 +444,8 @@ int main(int argc, char **argv)
 	}
 	(void)test_harness_run; /* comes with mas_utils.h, and there are no tests here */
 	/*
-	 * khugepaged copies with mmap_lock held for writing, at nice 19. Beside so many
-	 * processes that takes seconds, and who is to die waits for it.
+	 * khugepaged copies with mmap_lock held for writing, at nice 19. Where huge pages
+	 * were on, who was to die waited for that lock for seconds.
 	 */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	seed = mas_seed();
