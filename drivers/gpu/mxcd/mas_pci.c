@@ -114,22 +114,24 @@ static const struct {
 	{ PCI_VENDOR_ID_INTEL, 0x09a2, false },	/* Ice Lake and later */
 };
 
-static int take_first_function(struct pci_dev *pdev, void *data)
-{
-	struct pci_dev **first = data;
-
-	if (pdev->devfn == PCI_DEVFN(0, 0) || pci_pcie_type(pdev) == PCI_EXP_TYPE_ROOT_PORT)
-		*first = pci_dev_get(pdev);
-	return 1;
-}
-
-/* A host bridge is known by its first function: 00.0, or a root port. */
+/*
+ * A host bridge is known by its first function: 00.0, or a root port. The lock of
+ * pci_walk_bus() is not to be taken here: who recovers from an error holds it while he
+ * waits for device locks, and the caller has one.
+ */
 static struct pci_dev *host_bridge_function(struct pci_host_bridge *host)
 {
-	struct pci_dev *first = NULL;
+	struct pci_dev *pdev = NULL;
 
-	pci_walk_bus(host->bus, take_first_function, &first);
-	return first;
+	for_each_pci_dev(pdev)
+		if (pdev->bus == host->bus)
+			break;
+	if (!pdev || pdev->devfn == PCI_DEVFN(0, 0) ||
+	    pci_pcie_type(pdev) == PCI_EXP_TYPE_ROOT_PORT)
+		return pdev;
+
+	pci_dev_put(pdev);
+	return NULL;
 }
 
 static bool host_bridge_known(struct pci_host_bridge *host, bool same)

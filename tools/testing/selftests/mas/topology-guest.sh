@@ -14,6 +14,7 @@
 here=$(dirname "$0")
 
 LENGTH=$((256 << 10))
+tracing=/sys/kernel/tracing
 
 # In the order of mgpu_id, which is that of $MAS_GPUS.
 say_cell() # NUMBER DISK-SERIAL DISK AT
@@ -61,6 +62,18 @@ for ctrl in /sys/class/nvme/*; do
 		at=$((at + 2 * LENGTH))
 	done
 done
+# Who recovers from a PCI error holds the lock of pci_walk_bus() while he waits for the locks
+# of devices, and who works out a verdict has such a lock.
+walk=$tracing/set_ftrace_filter
+if echo pci_walk_bus >$walk 2>/dev/null; then
+	echo function >$tracing/current_tracer
+	for trust in Y N; do
+		echo $trust >/sys/module/mxcd/parameters/trust_host_bridge
+		grep -H . /sys/class/mxcd/mxcd/layout/nodes/*/storage_links/*/reason | sed 's/^/# /'
+	done
+	echo "walks $(grep -c 'pci_walk_bus <-' $tracing/trace)"
+	echo nop >$tracing/current_tracer
+fi
 head -n 99 /sys/class/mxcd/mxcd/layout/nodes/*/mas_state
 sync
 echo "1..1"
