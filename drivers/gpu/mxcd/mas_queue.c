@@ -396,7 +396,7 @@ static void mas_batch_wait(struct mas_ctx *ctx, struct mas_batch *batch, unsigne
 	}
 
 	for (;;) {
-		set_current_state(TASK_KILLABLE);
+		set_current_state(TASK_KILLABLE | TASK_FREEZABLE);
 		if (READ_ONCE(batch->nr_done) >= min_nr || fatal_signal_pending(current) ||
 		    (timeout_ns && !timeout))
 			break;

@@ -21,6 +21,11 @@ need_run_dir
 truncate -s 1G "$RUN/raw.img"
 VM_ARGS=()
 vm_nvme mas512 512 "$RUN/raw.img"
+# One request a second.
+truncate -s 64M "$RUN/slow.img"
+VM_DRIVE=,throttling.iops-total=1
+vm_nvme hot 512 "$RUN/slow.img"
+VM_DRIVE=
 vm_gpus
 mkdir -p "$RUN/share"
 printf 'MAS_JOB=tests\nMAS_MODULE_PARAMS=mas=1\n' >"$RUN/share/job"
