@@ -163,6 +163,12 @@ void mas_io_finish(struct mas_req *req)
 		mxcd_gpu_leave(gpu);
 }
 
+/* Where the block layer has left a bio that is gone, and somebody polls. */
+static void mas_io_forget_bio(struct mas_req *req)
+{
+	WRITE_ONCE(req->iocb.private, NULL);
+}
+
 /**
  * mas_io_kick - go on with a request where that may sleep
  * @req: the request; not to be touched afterwards
@@ -171,6 +177,7 @@ void mas_io_finish(struct mas_req *req)
  */
 void mas_io_kick(struct mas_req *req)
 {
+	mas_io_forget_bio(req);
 	INIT_WORK(&req->work, mas_io_work);
 	queue_work(mas_ctx_wq(req->ctx), &req->work);
 }
@@ -189,8 +196,6 @@ static void mas_io_direct_done(struct mas_req *req)
 	long ret = req->piece_ret;
 
 	if (mas_io_needs_worker(ret) && req->iocb.ki_flags & IOCB_NOWAIT) {
-		/* The block layer may have left a bio there that is gone. */
-		req->iocb.private = NULL;
 		mas_io_kick(req);
 		return;
 	}
@@ -243,6 +248,7 @@ static void mas_io_direct_end(struct mas_req *req)
 		return;
 	}
 
+	mas_io_forget_bio(req);
 	/* Needs nobody's rights, and the context may have no workqueue. */
 	INIT_WORK(&req->work, mas_io_direct_work);
 	queue_work(system_dfl_wq, &req->work);
@@ -320,7 +326,6 @@ static void mas_io_transfer(struct mas_req *req, unsigned int how)
 			return;
 		}
 		if (mas_io_needs_worker(ret) && how & MAS_IO_NONBLOCK) {
-			req->iocb.private = NULL;
 			mas_io_kick(req);
 			return;
 		}
