@@ -154,7 +154,7 @@ static enum mas_proof mas_probe_round(struct mxcd_gpu *gpu, struct mas_probe *pr
 			memcmp(probe->again, probe->ram, probe->len)))
 		return MAS_PROOF_NONE;
 	/* What a BAR reads as that does not answer may be what the block holds. */
-	if (mxcd_gpu_gone(gpu, faults))
+	if (!mxcd_gpu_answered(gpu, faults))
 		return MAS_PROOF_NONE;
 
 	return passed ? MAS_PROOF_PASSED : MAS_PROOF_FAILED;

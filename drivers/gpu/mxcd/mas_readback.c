@@ -160,7 +160,7 @@ static ssize_t readback_round(struct mas_readback *rb, enum mas_proof *proof)
 		return -EIO;
 
 	ret = readback_write(rb);
-	if (readback_refused(rb, ret) && !mxcd_gpu_gone(rb->req->gpu, rb->req->faults))
+	if (readback_refused(rb, ret) && mxcd_gpu_answered(rb->req->gpu, rb->req->faults))
 		*proof = MAS_PROOF_FAILED;
 	if (ret != rb->len || !(rb->req->iocb.ki_flags & IOCB_DIRECT) || !readback_read(rb))
 		return ret;
@@ -169,7 +169,7 @@ static ssize_t readback_round(struct mas_readback *rb, enum mas_proof *proof)
 		*proof = MAS_PROOF_PASSED;
 	/* Whoever changes VRAM meanwhile, or resets the GPU, has shown nothing. */
 	else if (readback_copy(rb, rb->got) && !memcmp(rb->sent, rb->got, rb->len) &&
-		 !mxcd_gpu_gone(rb->req->gpu, rb->req->faults))
+		 mxcd_gpu_answered(rb->req->gpu, rb->req->faults))
 		*proof = MAS_PROOF_FAILED;
 
 	return ret;
@@ -211,7 +211,7 @@ static enum readback_blame readback_trials(struct mas_readback *rb)
 	for (i = 0; i < MAS_READBACK_TRIALS && blame == BLAME_WAY; i++)
 		blame = readback_trial(rb, order & BIT(i));
 
-	return mxcd_gpu_gone(rb->req->gpu, rb->req->faults) ? BLAME_NOBODY : blame;
+	return mxcd_gpu_answered(rb->req->gpu, rb->req->faults) ? blame : BLAME_NOBODY;
 }
 
 /*

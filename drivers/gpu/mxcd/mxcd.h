@@ -221,6 +221,7 @@ extern const struct pci_error_handlers mxcd_err_handler;
 extern const struct dev_pm_ops mxcd_pm_ops;
 void mxcd_gpu_doubt(struct mxcd_gpu *gpu);
 bool mxcd_gpu_decodes(const struct mxcd_gpu *gpu);
+bool mxcd_gpu_answered(const struct mxcd_gpu *gpu, unsigned int faults);
 const char *mxcd_gpu_trouble(const struct mxcd_gpu *gpu);
 
 /**

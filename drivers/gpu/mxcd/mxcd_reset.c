@@ -93,6 +93,22 @@ bool mxcd_gpu_decodes(const struct mxcd_gpu *gpu)
 }
 
 /**
+ * mxcd_gpu_answered - did a GPU answer all the time?
+ * @gpu: the GPU, its gate held
+ * @faults: what mxcd_gpu_faults() returned before
+ *
+ * Unlike mxcd_gpu_gone(), this asks the GPU itself: the kernel tells of an error some
+ * time after it. For what is not done often, and is remembered for long.
+ *
+ * Context: any, hard interrupts too.
+ * Return: true if so.
+ */
+bool mxcd_gpu_answered(const struct mxcd_gpu *gpu, unsigned int faults)
+{
+	return mxcd_gpu_decodes(gpu) && !mxcd_gpu_gone(gpu, faults);
+}
+
+/**
  * mxcd_gpu_trouble - why a GPU that has VRAM is not to be used for the time being
  * @gpu: the GPU, a reference is held
  *

@@ -6,6 +6,7 @@
 #include "mas_target.h"
 #include "mas_sysfs.h"
 
+#include <linux/pci_regs.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -348,6 +349,50 @@ TEST_F(verdict, writes_that_are_refused_together_all_bounce)
 	expect_link(_metadata, t, &self->q, "proof_write", "failed");
 	ASSERT_TRUE(mas_pread(t->fd, t->buf, SPAN, t->base));
 	EXPECT_EQ(-1, mas_diff(t->vram, t->buf, SPAN));
+}
+
+/* The GPU answers to the addresses of its BARs, or no more; nobody is told. */
+static void gpu_decodes(struct __test_metadata *_metadata, struct target *t, bool on)
+{
+	struct mxcd_mas_query_gpu q;
+	char path[128];
+	__u16 command;
+	int fd;
+
+	ASSERT_EQ(0, mas_query_gpu(t->mas, t->gpu, &q));
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/config",
+		 q.out_domain, q.out_bdf >> 8, q.out_bdf >> 3 & 31, q.out_bdf & 7);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(2, pread(fd, &command, 2, PCI_COMMAND));
+	command = on ? command | PCI_COMMAND_MEMORY : command & ~PCI_COMMAND_MEMORY;
+	ASSERT_EQ(2, pwrite(fd, &command, 2, PCI_COMMAND));
+	close(fd);
+}
+
+/* As in the time between a PCI error and its report. */
+TEST_F(verdict, no_proof_fails_while_the_gpu_does_not_answer)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+
+	ASSERT_EQ(0, mas_set_fault(0));
+	gpu_decodes(_metadata, t, false);
+	req = mas_rw(MXCD_MAS_OP_READ, t->file, t->base, CHUNK, t->mem.handle, 0);
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_EQ(MXCD_MAS_REASON_NOT_PROVED, comp.reason);
+	expect_link(_metadata, t, &self->q, "proof_read", "none");
+	/* What is written is what a BAR reads as that nobody answers for. */
+	req.op = MXCD_MAS_OP_WRITE;
+	mas_by_ioctl(t->mas, &req);
+	expect_link(_metadata, t, &self->q, "proof_write", "none");
+	gpu_decodes(_metadata, t, true);
+	target_put(_metadata, t, 2 * CHUNK);
+	comp = check_read(_metadata, t, 0, CHUNK, GUARD, 0);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_NONE);
+	comp = check_write(_metadata, t, 0, CHUNK, GUARD, 0);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_NONE);
 }
 
 /* But for the first block, which is written from host memory to find who is to blame. */
