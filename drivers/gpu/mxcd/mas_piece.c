@@ -175,10 +175,14 @@ static ssize_t mas_write_again(struct mas_req *req, enum mas_proof proof, ssize_
 		req->bounce_reason = MXCD_MAS_REASON_PROOF_FAILED;
 		req->body_end = req->body_start;
 	}
-	if (ret <= 0 && req->flags & MXCD_MAS_REQ_P2P_ONLY) {
-		if (!req->done)
-			req->reason = req->bounce_reason;
-		return -EXDEV;
+	if (req->flags & MXCD_MAS_REQ_P2P_ONLY) {
+		if (ret <= 0) {
+			if (!req->done)
+				req->reason = req->bounce_reason;
+			return -EXDEV;
+		}
+		/* What was lost is mended, and that is all. */
+		req->len = req->done + req->piece_len;
 	}
 	req->piece = MAS_PIECE_CACHED;
 

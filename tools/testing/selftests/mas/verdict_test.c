@@ -351,6 +351,28 @@ TEST_F(verdict, writes_that_are_refused_together_all_bounce)
 	EXPECT_EQ(-1, mas_diff(t->vram, t->buf, SPAN));
 }
 
+/* Nor does the rest of one that is lost. */
+TEST_F(verdict, p2p_only_write_that_is_lost_ends_where_it_is_mended)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+
+	target_put(_metadata, t, 8 * CHUNK);
+	mas_fill(t->vram, 8 * CHUNK, 61);
+	ASSERT_EQ(0, mas_set_fault(FAULT_WRITE));
+	req = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base, 8 * CHUNK, t->mem.handle, 0);
+	req.flags = MXCD_MAS_REQ_P2P_ONLY;
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_EQ(CHUNK, comp.result);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_PROOF_FAILED);
+	memcpy(t->model, t->vram, CHUNK);
+	check_file(_metadata, t, 0, 8 * CHUNK);
+	comp = mas_by_ioctl(t->mas, &req);
+	EXPECT_EQ(-EXDEV, comp.result);
+	check_file(_metadata, t, 0, 8 * CHUNK);
+}
+
 /* The GPU answers to the addresses of its BARs, or no more; nobody is told. */
 static void gpu_decodes(struct __test_metadata *_metadata, struct target *t, bool on)
 {
