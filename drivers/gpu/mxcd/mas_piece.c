@@ -267,7 +267,7 @@ static noinline_for_stack ssize_t mas_move_staged(struct mas_req *req)
 	struct kiocb iocb;
 	ssize_t ret;
 
-	buf.iov_base = kmalloc(req->piece_len, GFP_KERNEL);
+	buf.iov_base = kvmalloc(req->piece_len, GFP_KERNEL);
 	if (!buf.iov_base)
 		return -ENOMEM;
 
@@ -276,7 +276,7 @@ static noinline_for_stack ssize_t mas_move_staged(struct mas_req *req)
 		ret = mas_stage_write(req, &iocb, &buf);
 	else
 		ret = mas_stage_read(req, &iocb, &buf);
-	kfree(buf.iov_base);
+	kvfree(buf.iov_base);
 
 	return ret;
 }

@@ -273,9 +273,39 @@ static bool readback_is_void(const struct mas_readback *rb)
 	return (sent[0] == 0 || sent[0] == 0xff) && !memcmp(sent, sent + 1, rb->len - 1);
 }
 
+static void readback_drop(struct mas_readback *rb)
+{
+	kfree(rb->got);
+	kfree(rb->sent);
+}
+
+static bool readback_take(struct mas_readback *rb, size_t len)
+{
+	rb->len = len;
+	rb->sent = kmalloc(len, GFP_KERNEL | __GFP_NOWARN);
+	rb->got = kmalloc(len, GFP_KERNEL | __GFP_NOWARN);
+	if (rb->sent && rb->got)
+		return true;
+
+	readback_drop(rb);
+	return false;
+}
+
+/* Memory in one large piece may be hard to get: less of the transfer does as well. */
+static bool readback_prepare(struct mas_readback *rb)
+{
+	struct mas_req *req = rb->req;
+
+	if (readback_take(rb, req->piece_len))
+		return true;
+
+	req->piece_len = min_t(u64, req->piece_len, req->file->write_align);
+	return readback_take(rb, req->piece_len);
+}
+
 /**
  * mas_readback - write a piece p2p and read it back
- * @req: a write, its piece under way is at most MAS_READBACK_MAX
+ * @req: a write, its piece under way is at most MAS_READBACK_MAX; may be made smaller
  * @proof: what was found out; %MAS_PROOF_NONE: nothing. With %MAS_PROOF_FAILED and an
  *	   error, the error is what the controller says of VRAM, and the disk is well
  * @telling: it says something of other writes as well
@@ -286,15 +316,16 @@ static bool readback_is_void(const struct mas_readback *rb)
  */
 ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof, bool *telling)
 {
-	struct mas_readback rb = { .req = req, .len = req->piece_len };
+	struct mas_readback rb = { .req = req };
 	ssize_t ret = -ENOMEM;
 
 	*proof = MAS_PROOF_NONE;
 	*telling = false;
-	rb.sent = kmalloc(rb.len, GFP_KERNEL);
-	rb.got = kmalloc(rb.len, GFP_KERNEL);
+	if (!readback_prepare(&rb))
+		return ret;
+
 	rb.cred = prepare_kernel_cred(&init_task);
-	if (rb.sent && rb.got && rb.cred)
+	if (rb.cred)
 		ret = readback_rounds(&rb, proof);
 	if (*proof == MAS_PROOF_PASSED)
 		*telling = !readback_is_void(&rb);
@@ -302,8 +333,7 @@ ssize_t mas_readback(struct mas_req *req, enum mas_proof *proof, bool *telling)
 		*telling = *proof == MAS_PROOF_FAILED;
 	if (rb.cred)
 		put_cred(rb.cred);
-	kfree(rb.got);
-	kfree(rb.sent);
+	readback_drop(&rb);
 
 	return ret;
 }

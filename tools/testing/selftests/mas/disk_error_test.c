@@ -45,14 +45,12 @@ static int disk_fail(__u64 pass, int times)
 /* Returns how often it had failed, of MANY. */
 static int disk_heal(void)
 {
-	char text[16] = "";
-	int fd = open(DEBUGFS "fail_make_request/times", O_RDONLY | O_CLOEXEC);
+	int left = number_of_file("fail_make_request", "times");
 
 	disk_make_it_fail(false);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+	if (left < 0)
 		abort();
-	close(fd);
-	return MANY - atoi(text);
+	return MANY - left;
 }
 
 /* Proofs read by whatever namespace the controller has, and below multipath. */

@@ -652,4 +652,53 @@ TEST_F_TIMEOUT(nth, each_failure_is_clean, 300)
 		EXPECT_LT(1, n);
 }
 
+FIXTURE(large) {
+	struct scene s;
+};
+
+FIXTURE_SETUP(large)
+{
+	if (nth_open())
+		SKIP(return, "this kernel injects no faults");
+	ASSERT_EQ(0, inject_prepare());
+	self->s.target = open_target(NULL, O_DIRECT);
+	ASSERT_LE(0, self->s.target);
+	ASSERT_EQ(0, scene_reset(&self->s));
+}
+
+FIXTURE_TEARDOWN(large)
+{
+	number_to_file("fail_page_alloc", "probability", 0);
+	number_to_file("fail_page_alloc", "min-order", 0);
+	close(self->s.mas);
+	close(self->s.target);
+	close(nth_fd);
+}
+
+/* Memory may be in small pieces only. The proof of writes does with these. */
+TEST_F(large, first_write_needs_no_large_piece_of_memory)
+{
+	struct mxcd_mas_req req = mas_rw(MXCD_MAS_OP_WRITE, self->s.file, FILE_BASE, SPAN,
+					 self->s.mem.handle, 0);
+	unsigned char *vram = mas_map(self->s.mas, &self->s.mem), *got = malloc(SPAN);
+	struct mxcd_mas_comp comp;
+
+	ASSERT_NE(MAP_FAILED, (void *)vram);
+	mas_fill(vram, SPAN, 9);
+	ASSERT_EQ(0, mas_set_fault(0)); /* nothing is proved */
+	ASSERT_EQ(0, number_to_file("fail_page_alloc", "min-order", 4));
+	ASSERT_EQ(0, number_to_file("fail_page_alloc", "times", 1));
+	ASSERT_EQ(0, number_to_file("fail_page_alloc", "probability", 100));
+	req.flags = MXCD_MAS_REQ_P2P_ONLY;
+	comp = mas_by_ioctl(self->s.mas, &req);
+	EXPECT_EQ(SPAN, comp.result);
+	EXPECT_EQ(MXCD_MAS_ROUTE_P2P, comp.route);
+	EXPECT_EQ(0, number_of_file("fail_page_alloc", "times"))
+		TH_LOG("no such allocation was made");
+	ASSERT_TRUE(mas_pread(self->s.target, got, SPAN, FILE_BASE));
+	EXPECT_EQ(-1, mas_diff(vram, got, SPAN));
+	munmap(vram, self->s.mem.length);
+	free(got);
+}
+
 TEST_HARNESS_MAIN

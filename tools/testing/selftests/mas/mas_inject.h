@@ -23,6 +23,16 @@ static inline int number_to_file(const char *dir, const char *name, __s64 number
 	return mas_put_text(path, text);
 }
 
+static inline int number_of_file(const char *dir, const char *name)
+{
+	char path[128], text[32];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s%s/%s", DEBUGFS, dir, name);
+	ret = mas_get_text(path, text, sizeof(text));
+	return ret < 0 ? ret : atoi(text);
+}
+
 /* Where the code of the module is. */
 static inline int module_range(__u64 *start, __u64 *end)
 {
