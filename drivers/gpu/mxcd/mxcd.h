@@ -20,6 +20,9 @@
  *	mas_stack::lock -> mas_pci_lock -> the device lock of a storage controller,
  *	which is only tried
  *
+ * The kernel waits for device locks with pci_bus_sem held, so that one is not to be taken
+ * inside any of these: no pci_walk_bus(), no pci_get_slot().
+ *
  * mas_ctx::lock is taken with interrupts off; inside it, only those of wait
  * queues, eventfds and the scheduler are. No mutex is taken on the I/O path, but
  * where a verdict has to be worked out or a stacked block device is looked at.

@@ -206,6 +206,8 @@ enum mxcd_mas_feature {
  *	caller, not a file id. Not with write(2), which takes -EINVAL for it.
  * @MXCD_MAS_REQ_P2P_ONLY: READ, WRITE: move nothing and complete with -EXDEV
  *	if any byte would have to go by bounce. The reason is in the completion.
+ *	What only the first WRITE of a way finds out comes later: what was lost then is
+ *	written again by bounce, and the count is short.
  * @MXCD_MAS_REQ_BOUNCE: READ, WRITE: go by bounce even where p2p is possible.
  * @MXCD_MAS_REQ_NOFLUSH: READ: collecting the completion need not order the
  *	data before later accesses to the GPU (no read of the BAR).

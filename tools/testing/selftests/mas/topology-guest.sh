@@ -64,8 +64,7 @@ for ctrl in /sys/class/nvme/*; do
 done
 # Who recovers from a PCI error holds the lock of pci_walk_bus() while he waits for the locks
 # of devices, and who works out a verdict has such a lock.
-walk=$tracing/set_ftrace_filter
-if echo pci_walk_bus >$walk 2>/dev/null; then
+if echo pci_walk_bus >$tracing/set_ftrace_filter 2>/dev/null; then
 	echo function >$tracing/current_tracer
 	for trust in Y N; do
 		echo $trust >/sys/module/mxcd/parameters/trust_host_bridge

@@ -172,7 +172,8 @@ try_machine() # IOMMU CPU
 		judge_cell "$iommu" "$CPU" "$text" $line
 		cells=$((cells + 1))
 	done < <(grep '^cell ' "$RUN/share/1.tap")
-	verdict "a verdict is worked out without the lock of all buses" \
+	# Of a bridge that is known nobody asks what it is.
+	[ "$CPU" = EPYC ] || verdict "a verdict is worked out without the lock of all buses" \
 		grep -qx "walks 0" "$RUN/share/1.tap"
 	trouble=$(vm_trouble)
 	if ((cells != 9)) || [ -n "$trouble" ]; then

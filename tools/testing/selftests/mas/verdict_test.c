@@ -351,28 +351,6 @@ TEST_F(verdict, writes_that_are_refused_together_all_bounce)
 	EXPECT_EQ(-1, mas_diff(t->vram, t->buf, SPAN));
 }
 
-/* Nor does the rest of one that is lost. */
-TEST_F(verdict, p2p_only_write_that_is_lost_ends_where_it_is_mended)
-{
-	struct target *t = &self->t;
-	struct mxcd_mas_comp comp;
-	struct mxcd_mas_req req;
-
-	target_put(_metadata, t, 8 * CHUNK);
-	mas_fill(t->vram, 8 * CHUNK, 61);
-	ASSERT_EQ(0, mas_set_fault(FAULT_WRITE));
-	req = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base, 8 * CHUNK, t->mem.handle, 0);
-	req.flags = MXCD_MAS_REQ_P2P_ONLY;
-	comp = mas_by_ioctl(t->mas, &req);
-	EXPECT_EQ(CHUNK, comp.result);
-	expect_went(_metadata, &comp, MXCD_MAS_REASON_PROOF_FAILED);
-	memcpy(t->model, t->vram, CHUNK);
-	check_file(_metadata, t, 0, 8 * CHUNK);
-	comp = mas_by_ioctl(t->mas, &req);
-	EXPECT_EQ(-EXDEV, comp.result);
-	check_file(_metadata, t, 0, 8 * CHUNK);
-}
-
 /* The GPU answers to the addresses of its BARs, or no more; nobody is told. */
 static void gpu_decodes(struct __test_metadata *_metadata, struct target *t, bool on)
 {
@@ -393,7 +371,7 @@ static void gpu_decodes(struct __test_metadata *_metadata, struct target *t, boo
 }
 
 /* As in the time between a PCI error and its report. */
-TEST_F(verdict, no_proof_fails_while_the_gpu_does_not_answer)
+TEST_F(verdict, gpu_that_does_not_answer_proves_nothing)
 {
 	struct target *t = &self->t;
 	struct mxcd_mas_comp comp;
@@ -417,24 +395,51 @@ TEST_F(verdict, no_proof_fails_while_the_gpu_does_not_answer)
 	expect_went(_metadata, &comp, MXCD_MAS_REASON_NONE);
 }
 
+/* The first such write of a way: fresh bytes to a file that holds others. */
+static struct mxcd_mas_comp write_p2p_only(struct __test_metadata *_metadata,
+					   struct target *t, __u32 len, unsigned int fault)
+{
+	struct mxcd_mas_req req = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base, len,
+					 t->mem.handle, 0);
+
+	target_put(_metadata, t, len);
+	mas_fill(t->vram, len, 59);
+	ASSERT_EQ(0, mas_set_fault(fault));
+	req.flags = MXCD_MAS_REQ_P2P_ONLY;
+	return mas_by_ioctl(t->mas, &req);
+}
+
 /* But for the first block, which is written from host memory to find who is to blame. */
 TEST_F(verdict, p2p_only_write_that_is_refused_does_not_bounce)
 {
 	struct target *t = &self->t;
 	struct mxcd_mas_comp comp;
-	struct mxcd_mas_req req;
 
-	target_put(_metadata, t, 2 * CHUNK);
-	mas_fill(t->vram, 2 * CHUNK, 59);
-	ASSERT_EQ(0, mas_set_fault(FAULT_REFUSE));
-	req = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base, 2 * CHUNK, t->mem.handle, 0);
-	req.flags = MXCD_MAS_REQ_P2P_ONLY;
-	comp = mas_by_ioctl(t->mas, &req);
+	comp = write_p2p_only(_metadata, t, 2 * CHUNK, FAULT_REFUSE);
 	EXPECT_EQ(-EXDEV, comp.result);
 	EXPECT_EQ(MXCD_MAS_REASON_PROOF_FAILED, comp.reason);
 	EXPECT_EQ(0, comp.route);
 	expect_link(_metadata, t, &self->q, "proof_write", "failed");
 	check_file(_metadata, t, MAS_PAGE, 2 * CHUNK);
+}
+
+/* Nor does the rest of one that is lost. */
+TEST_F(verdict, p2p_only_write_that_is_lost_ends_where_it_is_mended)
+{
+	struct target *t = &self->t;
+	struct mxcd_mas_comp comp;
+	struct mxcd_mas_req req;
+
+	comp = write_p2p_only(_metadata, t, 8 * CHUNK, FAULT_WRITE);
+	EXPECT_EQ(CHUNK, comp.result);
+	expect_went(_metadata, &comp, MXCD_MAS_REASON_PROOF_FAILED);
+	memcpy(t->model, t->vram, CHUNK);
+	check_file(_metadata, t, 0, 8 * CHUNK);
+
+	req = mas_rw(MXCD_MAS_OP_WRITE, t->file, t->base, CHUNK, t->mem.handle, CHUNK);
+	req.flags = MXCD_MAS_REQ_P2P_ONLY;
+	EXPECT_EQ(-EXDEV, mas_by_ioctl(t->mas, &req).result);
+	check_file(_metadata, t, 0, 8 * CHUNK);
 }
 
 /* Empty, new, and open for writing alone: there is nothing to try reads on. */
